@@ -1,0 +1,1 @@
+"""Shared message types as versioned JSON. Standard library only; everything else stands on this storey."""
