@@ -1,0 +1,1 @@
+"""The evaluation library's parent side: no torch, no Django, no Celery."""
