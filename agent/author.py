@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from workers.protocol.problem import Target
-from workers.protocol.transcript import ToolCall, Tokens, TranscriptEntry, Usage
+from workers.protocol.transcript import Tokens, ToolCall, TranscriptEntry, Usage
 
 Delta = Callable[[str], Awaitable[None]]
 
@@ -49,8 +49,3 @@ class Author(Protocol):
     async def reply(self, task: Task, transcript: Sequence[TranscriptEntry], delta: Delta) -> Reply:
         """Write the next turn. `delta` takes pieces of the text while they appear."""
         ...
-
-
-def next_turn(transcript: Sequence[TranscriptEntry]) -> int:
-    """The number of the turn that comes after a transcript; the first is 1."""
-    return 1 + max((entry.turn for entry in transcript), default=0)

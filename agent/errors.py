@@ -1,12 +1,12 @@
 """What ends a session from inside.
 
-    AgentError
-    ├── Stopped              ends the session; its text is the reason that people read
-    │   ├── Cancelled        somebody asked for it            -> "stopped"
-    │   ├── LimitReached     turns, wall time, bad replies    -> "finished" with a best, else "failed"
-    │   └── JudgeUnavailable the judge failed twice by itself -> "failed"
-    ├── Refusal              a tool refuses its arguments; becomes an observation, never ends anything
-    └── UnknownAuthor        no author has this name
+AgentError
+├── Stopped              ends the session; its text is the reason that people read
+│   ├── Cancelled        somebody asked for it            -> "stopped"
+│   ├── LimitReached     turns, wall time, bad replies    -> "finished" with a best, else "failed"
+│   └── JudgeUnavailable the judge failed twice by itself -> "failed"
+├── Refusal              a tool refuses its arguments; becomes an observation, never ends anything
+└── UnknownAuthor        no author has this name
 """
 
 from __future__ import annotations

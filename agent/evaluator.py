@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from agent.errors import JudgeUnavailable
 from workers.protocol.problem import Stage
-from workers.protocol.verdict import Evaluation
+from workers.protocol.verdict import Evaluation, Status
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,27 @@ class Evaluator(Protocol):
     async def evaluate(self, files: Mapping[str, bytes], stages: tuple[Stage, ...]) -> Judged:
         """Judge the author's files (`workers.workspace.layout.snapshot_files`) at these stages."""
         ...
+
+
+class AskAgain:
+    """An evaluator that asks a second time when the judge itself failed, then gives up."""
+
+    def __init__(self, inner: Evaluator) -> None:
+        self._inner = inner
+
+    async def inspect(self) -> Judged:
+        """As the inner one's; raises `JudgeUnavailable`."""
+        return await _twice(self._inner.inspect)
+
+    async def evaluate(self, files: Mapping[str, bytes], stages: tuple[Stage, ...]) -> Judged:
+        """As the inner one's; raises `JudgeUnavailable`."""
+        return await _twice(lambda: self._inner.evaluate(files, stages))
+
+
+async def _twice(ask: Callable[[], Awaitable[Judged]]) -> Judged:
+    judged = await ask()
+    if judged.evaluation.status is Status.INFRASTRUCTURE:
+        judged = await ask()
+    if judged.evaluation.status is Status.INFRASTRUCTURE:
+        raise JudgeUnavailable(f"The judge failed twice: {judged.evaluation.summary}")
+    return judged

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agent.session import TurnRecord
+from agent.evaluator import Judged
+from agent.session import Best, TurnRecord
 from workers.protocol.codec import Json
 from workers.protocol.events import EventKind
+from workers.protocol.problem import Stage
 
 
 class Listener(Protocol):
@@ -34,3 +36,30 @@ class Listener(Protocol):
 def finished_body(turn: TurnRecord) -> dict[str, Json]:
     """The body of the event `turn.finished`."""
     return {"turn": turn.turn, "snapshot": turn.snapshot, "text": turn.text}
+
+
+def evaluation_body(judged: Judged, stage: Stage) -> dict[str, Json]:
+    """The body of the event `evaluation`; the speed-up against eager is null where nothing was timed."""
+    verdict = judged.evaluation
+    speedup = verdict.timing.speedup_eager if verdict.timing else None
+    return {
+        "evaluation": judged.reference,
+        "status": verdict.status.value,
+        "stage": stage.value,
+        "summary": verdict.summary,
+        "speedup": speedup.median if speedup else None,
+        "low": speedup.low if speedup else None,
+        "high": speedup.high if speedup else None,
+    }
+
+
+def best_body(best: Best) -> dict[str, Json]:
+    """The body of the event `best`."""
+    return {
+        "turn": best.turn,
+        "evaluation": best.evaluation,
+        "snapshot": best.snapshot,
+        "speedup": best.speedup.median,
+        "low": best.speedup.low,
+        "high": best.speedup.high,
+    }

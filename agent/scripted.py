@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.author import Delta, Ending, Reply, Task, next_turn
+from agent.author import Delta, Ending, Reply, Task
+from agent.history import next_turn
 from workers.protocol.transcript import Role, TranscriptEntry
 
 

@@ -63,7 +63,9 @@ class Workspace:
         except ProtocolError as error:
             raise Refusal(str(error)) from error
         if len(content) > MAX_FILE_BYTES:
-            raise Refusal(f"{path} would have {len(content):,} bytes; {MAX_FILE_BYTES:,} are allowed")
+            raise Refusal(
+                f"{path} would have {len(content):,} bytes; {MAX_FILE_BYTES:,} are allowed"
+            )
         try:
             manifest_of({**self._author, path: content})
         except ProtocolError as error:
