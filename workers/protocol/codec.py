@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, Union, cast
 
 # What JSON can hold. Used for graph arguments and event bodies, whose shape is open by design.
-Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]
+Json = Union[None, bool, int, float, str, list["Json"], dict[str, "Json"]]  # noqa: UP007
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class ProtocolError(ValueError):
 
 def to_data(value: object) -> Json:
     """Turn a message into JSON-able data. Floats that JSON cannot hold are refused."""
-    if value is None or isinstance(value, (bool, str)) and not isinstance(value, enum.Enum):
+    if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
         return cast(Json, value)
     if isinstance(value, enum.Enum):
         return cast(Json, value.value)
@@ -61,7 +61,7 @@ def to_json(value: object) -> bytes:
 def from_json(kind: type[T], text: bytes | str) -> T:
     """Read a message of the given type from JSON bytes."""
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
+        data = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"{kind.__name__}: not JSON ({error})") from error
     return from_data(kind, data)
@@ -76,6 +76,13 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not allowed")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large")
+    return value
+
+
 @functools.cache
 def _field_types(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
@@ -84,7 +91,7 @@ def _field_types(kind: type) -> dict[str, Any]:
 def _decode(kind: Any, data: Any, path: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise ProtocolError(f"{path}: nested too deeply")
-    if kind is Json or kind is Any:
+    if kind is Any or _is_open(kind):
         return data
     origin = typing.get_origin(kind)
     if origin in (Union, types.UnionType):
@@ -100,10 +107,14 @@ def _decode(kind: Any, data: Any, path: str, depth: int) -> Any:
     return _decode_scalar(kind, data, path)
 
 
+def _is_open(kind: Any) -> bool:
+    """Whether a type is `Json`. Resolving a field's annotation unfolds it, so it is known by its form."""
+    options = {typing.get_origin(option) for option in typing.get_args(kind)}
+    return typing.get_origin(kind) in (Union, types.UnionType) and {list, dict} <= options
+
+
 def _decode_union(kind: Any, data: Any, path: str, depth: int) -> Any:
     options = typing.get_args(kind)
-    if options == typing.get_args(Json):
-        return data
     if data is None and type(None) in options:
         return None
     chosen = [option for option in options if option is not type(None)]

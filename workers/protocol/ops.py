@@ -134,7 +134,8 @@ class Op:
     def __post_init__(self) -> None:
         check_name(self.name)
         check_name(self.launcher)
-        names = [x.name for x in (*self.inputs, *self.outputs, *self.scratch)]
+        names = [x.name for x in self.inputs]
+        names += [x.name for x in (*self.outputs, *self.scratch)]
         if len(set(names)) != len(names):
             raise ProtocolError(f"op {self.name}: names of inputs, outputs and scratch must differ")
         if not self.outputs:
@@ -224,12 +225,12 @@ def _parse_product(tokens: list[str], at: int, known: frozenset[str], text: str)
 def _parse_atom(tokens: list[str], at: int, known: frozenset[str], text: str) -> int:
     if at >= len(tokens):
         raise ProtocolError(f"expression {text[:60]!r} ends too early")
-    token = tokens[at]
-    if token == "(":
+    word = tokens[at]
+    if word == "(":
         at = _parse_sum(tokens, at + 1, known, text)
         if at >= len(tokens) or tokens[at] != ")":
             raise ProtocolError(f"expression {text[:60]!r}: ')' is missing")
         return at + 1
-    if token.isdigit() or token in known:
+    if word.isdigit() or word in known:
         return at + 1
-    raise ProtocolError(f"expression {text[:60]!r}: {token!r} is not known here")
+    raise ProtocolError(f"expression {text[:60]!r}: {word!r} is not known here")
