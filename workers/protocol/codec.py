@@ -131,7 +131,9 @@ def _decode_tuple(kind: Any, data: Any, path: str, depth: int) -> tuple[Any, ...
         raise ProtocolError(f"{path}: expected a list")
     args = typing.get_args(kind)
     if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_decode(args[0], item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data))
+        return tuple(
+            _decode(args[0], item, f"{path}[{i}]", depth + 1) for i, item in enumerate(data)
+        )
     if len(args) != len(data):
         raise ProtocolError(f"{path}: expected {len(args)} items, got {len(data)}")
     return tuple(
@@ -144,7 +146,9 @@ def _decode_mapping(kind: Any, data: Any, path: str, depth: int) -> dict[str, An
     if not isinstance(data, dict):
         raise ProtocolError(f"{path}: expected an object")
     value_kind = typing.get_args(kind)[1]
-    return {key: _decode(value_kind, item, f"{path}.{key}", depth + 1) for key, item in data.items()}
+    return {
+        key: _decode(value_kind, item, f"{path}.{key}", depth + 1) for key, item in data.items()
+    }
 
 
 def _decode_enum(kind: type[enum.Enum], data: Any, path: str) -> enum.Enum:

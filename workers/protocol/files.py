@@ -67,7 +67,9 @@ def manifest_of(files: Mapping[str, bytes]) -> FileManifest:
     """Describe a set of files given as path -> bytes; raises `ProtocolError` when it is too large."""
     for path, content in files.items():
         if len(content) > MAX_FILE_BYTES:
-            raise ProtocolError(f"{path} has {len(content):,} bytes; {MAX_FILE_BYTES:,} are allowed")
+            raise ProtocolError(
+                f"{path} has {len(content):,} bytes; {MAX_FILE_BYTES:,} are allowed"
+            )
     total = sum(len(content) for content in files.values())
     if total > MAX_TOTAL_BYTES:
         raise ProtocolError(f"the files have {total:,} bytes; {MAX_TOTAL_BYTES:,} are allowed")

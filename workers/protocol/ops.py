@@ -135,7 +135,8 @@ class Op:
         check_name(self.name)
         check_name(self.launcher)
         names = [x.name for x in self.inputs]
-        names += [x.name for x in (*self.outputs, *self.scratch)]
+        names += [x.name for x in self.outputs]
+        names += [x.name for x in self.scratch]
         if len(set(names)) != len(names):
             raise ProtocolError(f"op {self.name}: names of inputs, outputs and scratch must differ")
         if not self.outputs:
@@ -187,7 +188,9 @@ def expression_names(op: Op) -> frozenset[str]:
             names.add(item.name)
         if item.kind is InputKind.TENSOR:
             names.add(f"{item.name}.numel")
-            names.update(f"{item.name}.{axis}" for axis in range(16 if item.ndim is None else item.ndim))
+            names.update(
+                f"{item.name}.{axis}" for axis in range(16 if item.ndim is None else item.ndim)
+            )
     return frozenset(names)
 
 

@@ -1,16 +1,16 @@
 """The verdict: one frozen result type for page, command line, agent and training.
 
-    built ─┬─ passed            correct, and timed if the stages asked for it
-           ├─ incorrect         outputs differ from the reference
-           ├─ compile_error     a compiler or the manifest said no
-           ├─ link_error        the linker or the symbol audit said no
-           ├─ load_error        the library or model_new.py could not be loaded
-           ├─ runtime_error     raised, crashed or was killed by a signal while called
-           ├─ timeout           took longer than allowed
-           ├─ out_of_memory     needed more memory than allowed
-           ├─ rejected          broke a rule; the deciding finding names it
-           ├─ unmeasured        correct, but the machine was too busy for an honest time
-           └─ infrastructure    our fault: nothing is said about the candidate
+built ─┬─ passed            correct, and timed if the stages asked for it
+       ├─ incorrect         outputs differ from the reference
+       ├─ compile_error     a compiler or the manifest said no
+       ├─ link_error        the linker or the symbol audit said no
+       ├─ load_error        the library or model_new.py could not be loaded
+       ├─ runtime_error     raised, crashed or was killed by a signal while called
+       ├─ timeout           took longer than allowed
+       ├─ out_of_memory     needed more memory than allowed
+       ├─ rejected          broke a rule; the deciding finding names it
+       ├─ unmeasured        correct, but the machine was too busy for an honest time
+       └─ infrastructure    our fault: nothing is said about the candidate
 """
 
 from __future__ import annotations
