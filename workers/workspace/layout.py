@@ -1,15 +1,15 @@
 """Names in a workspace and who may write them.
 
-    SKILL.md             read only   how to work here
-    model.py             read only   the problem
-    problem.toml         read only   its spec
-    utils/               read only   compile, verify, profile: clients of the judge
-    model_new.py         author      `ModelNew`, calling the kernels
-    kernels/ops.json     author      the op manifest (see workers/protocol/ops.py)
-    kernels/*.cpp *.h    author      kernels for the cpu target, no torch headers
-    kernels/*.cu *.cuh   author      kernels for the cuda target, no torch headers
-    kernels/*_binding.cpp, binding.cpp, binding_registry.h
-                         author      hand-written pybind bindings: built when there is no ops.json
+SKILL.md             read only   how to work here
+model.py             read only   the problem
+problem.toml         read only   its spec
+utils/               read only   compile, verify, profile: clients of the judge
+model_new.py         author      `ModelNew`, calling the kernels
+kernels/ops.json     author      the op manifest (see workers/protocol/ops.py)
+kernels/*.cpp *.h    author      kernels for the cpu target, no torch headers
+kernels/*.cu *.cuh   author      kernels for the cuda target, no torch headers
+kernels/*_binding.cpp, binding.cpp, binding_registry.h
+                     author      hand-written pybind bindings: built when there is no ops.json
 """
 
 from __future__ import annotations
