@@ -1,0 +1,9 @@
+"""Addresses under /api/v1/."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern
+
+app_name = "api"
+
+urlpatterns: list[URLPattern] = []

@@ -1,0 +1,10 @@
+"""The app's name for Django."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class EventsConfig(AppConfig):
+    name = "webapp.events"
+    label = "events"

@@ -1,0 +1,18 @@
+"""All HTTP addresses."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+from webapp.common.health import health
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("webapp.api.urls")),
+    path("accounts/", include("webapp.teams.urls")),
+    path("evaluations/", include("webapp.evaluations.urls")),
+    path("sessions/", include("webapp.studio.urls")),
+    path("healthz", health),
+    path("", include("webapp.studio.problem_urls")),
+]
