@@ -11,7 +11,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("webapp.api.urls")),
     path("accounts/", include("webapp.teams.urls")),
-    path("evaluations/", include("webapp.evaluations.urls")),
+    path("evaluations/", include("webapp.studio.verdict_urls")),
     path("sessions/", include("webapp.studio.urls")),
     path("healthz", health),
     path("", include("webapp.studio.problem_urls")),

@@ -1,4 +1,4 @@
-"""Pages under /evaluations/: verdicts."""
+"""Pages under /evaluations/: verdicts. They live above the app evaluations, because they name the session."""
 
 from __future__ import annotations
 

@@ -1,0 +1,65 @@
+"""Tags and filters that every page uses: icons, status badges, numbers with units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from webapp.common import formats
+from webapp.common.words import word_for
+
+register = template.Library()
+
+NO_VALUE = "–"
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A symbol of static/img/icons.svg. It is decoration: the word beside it carries the meaning."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>',
+        static("img/icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def badge(family: str, state: str, size: str = "") -> SafeString:
+    """A state as icon and word; static/js/timeline.js changes it by its data attributes."""
+    word = word_for(family, str(state))
+    return format_html(
+        '<span class="badge{}" data-badge="{}" data-tone="{}">{}<span>{}</span></span>',
+        f" {size}" if size else "",
+        family,
+        word.tone,
+        icon(word.icon),
+        word.word,
+    )
+
+
+def _number_filter(name: str, write: Callable[[float], str]) -> None:
+    """A filter that writes a dash where there is no number."""
+
+    def show(value: float | None) -> str:
+        return NO_VALUE if value is None else write(float(value))
+
+    register.filter(name, show)
+
+
+_number_filter("ratio", formats.ratio)
+_number_filter("milliseconds", formats.milliseconds)
+_number_filter("seconds", formats.seconds)
+_number_filter("bytes_size", formats.bytes_size)
+_number_filter("flop_count", formats.flop_count)
+_number_filter("scientific", formats.scientific)
+_number_filter("percent", lambda value: f"{value * 100:.0f} %")
+
+
+@register.simple_tag
+def interval(low: float | None, high: float | None) -> str:
+    """The ends of a 95 % interval."""
+    return "" if low is None or high is None else formats.interval(low, high)
