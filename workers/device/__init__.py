@@ -1,0 +1,1 @@
+"""Processes that touch torch: judge, runners, builder. They are started, never imported."""

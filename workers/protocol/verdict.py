@@ -66,6 +66,8 @@ class Block:
     total_ms: float
     order: int
     """Position in the run, so that drifts can be seen."""
+    copy_ms: float = 0.0
+    """Part of `total_ms` in which the judge copied from the frozen process; not charged to the arm."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""Comparing outputs, always on bytes that the judge holds.
+
+Errors are measured against the fp64 reference r, relative to its RMS:
+
+    rms(x) = RMS(x - r) / RMS(r)          max(x) = max_i |x_i - r_i| / max(RMS(r), |r_i|)
+
+and the candidate's may be at most `FACTOR` times eager's own, but never less than the floor of the
+element type (what a different order of summation costs) and never more than its cap. Where the model
+has no double-precision form, eager itself is r and the floor decides. Integers must be equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from workers.protocol.problem import Precision
+from workers.protocol.verdict import OutputError
+
+FACTOR = 4.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Relative errors: floor and cap for RMS and maximum."""
+
+    floor_rms: float
+    floor_max: float
+    cap_rms: float
+    cap_max: float
+
+
+_IEEE = {
+    torch.float64: Bounds(1e-13, 1e-12, 1e-10, 1e-9),
+    torch.float32: Bounds(1e-5, 1e-4, 1e-3, 1e-2),
+    torch.float16: Bounds(1e-3, 1e-2, 5e-3, 5e-2),
+    torch.bfloat16: Bounds(5e-3, 5e-2, 2e-2, 2e-1),
+}
+_RELAXED = {
+    Precision.TF32: Bounds(1e-3, 1e-2, 5e-3, 5e-2),
+    Precision.BF16: Bounds(5e-3, 5e-2, 2e-2, 2e-1),
+    Precision.PAPER: Bounds(1e-2, 1e-1, 1e-2, 1e-1),
+}
+
+
+def bounds_for(dtype: torch.dtype, precision: Precision) -> Bounds:
+    """Floor and cap for an output of this type in a problem of this precision."""
+    bounds = _IEEE[dtype]
+    relaxed = _RELAXED.get(precision)
+    if relaxed is None or relaxed.floor_rms <= bounds.floor_rms:
+        return bounds
+    return relaxed
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What one output should be: eager's value, and the fp64 value where there is one."""
+
+    eager: torch.Tensor
+    exact: torch.Tensor | None
+
+    @property
+    def reference(self) -> torch.Tensor:
+        return self.eager.double() if self.exact is None else self.exact.double()
+
+
+def compare(
+    path: str, expected: Expectation, actual: torch.Tensor, precision: Precision
+) -> OutputError:
+    """Judge one output; a wrong type, shape or non-finite element decides before any error is measured."""
+    eager = expected.eager
+    if actual.dtype != eager.dtype or actual.shape != eager.shape:
+        return _refused(
+            path,
+            f"is {_kind(actual)}, the reference gives {_kind(eager)}",
+        )
+    if not eager.dtype.is_floating_point:
+        return _compare_exact(path, eager, actual)
+    finite = torch.isfinite(eager)
+    if not torch.equal(finite, torch.isfinite(actual)) or not torch.equal(
+        torch.isnan(eager), torch.isnan(actual)
+    ):
+        bad = finite != torch.isfinite(actual)
+        return _refused(path, "has NaN or infinity in other places than the reference", bad)
+    return _compare_floats(path, expected, actual, finite, precision)
+
+
+def _compare_floats(
+    path: str,
+    expected: Expectation,
+    actual: torch.Tensor,
+    finite: torch.Tensor,
+    precision: Precision,
+) -> OutputError:
+    reference = expected.reference
+    usable = finite & torch.isfinite(reference)
+    everywhere = bool(usable.all())
+    r = reference if everywhere else torch.where(usable, reference, 0.0)
+    scale = _rms(r)
+    weight = r.abs().clamp_min_(max(scale, 1e-300))
+    eager_rms, eager_max, _ = _errors(expected.eager, r, usable, everywhere, scale, weight)
+    rms, worst, at = _errors(actual, r, usable, everywhere, scale, weight)
+    bounds = bounds_for(actual.dtype, precision)
+    rms_limit = min(max(FACTOR * eager_rms, bounds.floor_rms), bounds.cap_rms)
+    max_limit = min(max(FACTOR * eager_max, bounds.floor_max), bounds.cap_max)
+    passed = rms <= rms_limit and worst <= max_limit
+    index = _index(at, actual.shape)
+    return OutputError(
+        path=path,
+        rms_error=_finite(rms),
+        rms_limit=rms_limit,
+        max_error=_finite(worst),
+        max_limit=max_limit,
+        passed=passed,
+        message="" if passed else f"differs from the reference, most at index {list(index)}",
+        first_bad_index=None if passed else index,
+        expected=None if passed else _finite(float(r.flatten()[at])),
+        actual=None if passed else _finite(float(actual.flatten()[at])),
+    )
+
+
+def _errors(
+    x: torch.Tensor,
+    r: torch.Tensor,
+    usable: torch.Tensor,
+    everywhere: bool,
+    scale: float,
+    weight: torch.Tensor,
+) -> tuple[float, float, int]:
+    """Relative RMS error, relative maximum error and the flat index of the maximum."""
+    if x.numel() == 0:
+        return 0.0, 0.0, 0
+    difference = (x.double() - r).abs_()
+    if not everywhere:
+        difference = torch.where(usable, difference, 0.0)
+    rms = _rms(difference) / max(scale, 1e-300)
+    relative = difference.div_(weight).flatten()
+    at = int(relative.argmax())
+    return rms, float(relative[at]), at
+
+
+def _compare_exact(path: str, eager: torch.Tensor, actual: torch.Tensor) -> OutputError:
+    different = eager != actual
+    wrong = int(different.sum())
+    if wrong:
+        return _refused(path, f"differs from the reference in {wrong:,} elements", different)
+    return OutputError(
+        path=path, rms_error=0.0, rms_limit=0.0, max_error=0.0, max_limit=0.0, passed=True
+    )
+
+
+def _refused(path: str, message: str, bad: torch.Tensor | None = None) -> OutputError:
+    index = None
+    if bad is not None and bool(bad.any()):
+        index = _index(int(bad.flatten().to(torch.uint8).argmax()), bad.shape)
+    return OutputError(
+        path=path,
+        rms_error=1.0,
+        rms_limit=0.0,
+        max_error=1.0,
+        max_limit=0.0,
+        passed=False,
+        message=message,
+        first_bad_index=index,
+    )
+
+
+def _rms(x: torch.Tensor) -> float:
+    return math.sqrt(x.square().mean().item()) if x.numel() else 0.0
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else 1e308
+
+
+def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:
+    index: list[int] = []
+    for size in reversed(shape):
+        index.append(flat % size)
+        flat //= size
+    return tuple(reversed(index))
+
+
+def _kind(x: torch.Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"

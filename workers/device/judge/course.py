@@ -1,0 +1,441 @@
+"""The course of one evaluation of a candidate: load, verify, replay, time.
+
+The reference runner is asked for nothing of the candidate's and the candidate for nothing of the
+reference's; neither learns tier, stage or how much is still to come.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from workers.device.judge import memory, processes
+from workers.device.judge.bench import Bench, paths_of
+from workers.device.judge.clock import (
+    Alternation,
+    BlockResult,
+    Measurement,
+    calibrate,
+    longest_block,
+    overlapping,
+)
+from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
+from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.verify import (
+    Verified,
+    authorship_findings,
+    same_structure,
+    stub_breaks_output,
+    timed_check,
+    torch_calls,
+    verify_case,
+)
+from workers.evaluation.score import half_width, scaled
+from workers.protocol.diagnostics import Finding
+from workers.protocol.problem import Stage
+from workers.protocol.verdict import Authorship, Correctness, Evaluation, Memory, Status, Timing
+
+START_LIMIT_S = 60.0
+QUICK_CASES, FULL_CASES = 5, 10
+QUICK_BUDGET_S, FULL_BUDGET_S = 4.0, 20.0
+QUICK_UNMEASURED, FULL_UNMEASURED = 0.20, 0.10
+HELD_ABOVE = 10.0
+HOST_BOUND_MS = 0.1
+
+
+class Course:
+    """Runs the stages and gathers what they give."""
+
+    def __init__(self, job: JudgeJob, files: JudgeFiles, links: dict[str, RunnerLink]) -> None:
+        self.job = job
+        self.files = files
+        self.links = links
+        self.reference = links["eager"]
+        self.bench = Bench(self.reference, call_limit_s=60.0)
+        self.parts: dict[str, Any] = {}
+        self.findings: list[Finding] = []
+        self.durations: dict[str, float] = {}
+
+    # -- the frame -----------------------------------------------------------------------------
+
+    def run(self) -> Evaluation:
+        """Go through the stages of the request; every end of the course is a verdict."""
+        try:
+            with self._timed("start"):
+                self._start()
+            self._stages()
+            status, summary = self._conclusion()
+        except Ended as end:
+            status, summary = end.status, end.summary
+            self.parts["diagnostics"] = end.diagnostics
+            if status is Status.REJECTED and not self._rejected():
+                self.findings.append(Finding("admission", summary, True))
+        except RunnerFailure as failure:
+            who = "the candidate" if failure.role in ("candidate", "stub") else "the reference"
+            end = ended_by(failure, who, "failed")
+            status, summary = end.status, end.summary
+            if failure.role not in ("candidate", "stub") and self.job.request.snapshot:
+                status = Status.INFRASTRUCTURE
+        return self._verdict(status, summary)
+
+    def _stages(self) -> None:
+        with self._timed("load"):
+            self.load()
+        with self._timed("verify"):
+            self.verify()
+        if Stage.TIME in self.job.request.stages and not self._rejected():
+            with self._timed("time"):
+                self.time()
+
+    def _conclusion(self) -> tuple[Status, str]:
+        rejecting = [f for f in self.findings if f.rejects]
+        if rejecting:
+            return Status.REJECTED, rejecting[0].message
+        timing: Timing | None = self.parts.get("timing")
+        if timing is None:
+            cases = len(self.parts["correctness"].cases)
+            return Status.PASSED, f"Correct on {cases} fresh inputs."
+        ratio = timing.speedup_eager
+        return (
+            Status.PASSED,
+            f"Correct, {ratio.median:.2f}x the speed of eager "
+            f"(95 % interval {ratio.low:.2f} to {ratio.high:.2f}).",
+        )
+
+    def _verdict(self, status: Status, summary: str) -> Evaluation:
+        request = self.job.request
+        if status not in (Status.PASSED, Status.REJECTED):
+            self.parts.pop("timing", None)
+        timing: Timing | None = self.parts.get("timing")
+        held = (
+            status is Status.PASSED
+            and timing is not None
+            and timing.speedup_eager.median > HELD_ABOVE
+        )
+        if status is not Status.REJECTED:
+            self.findings = [f for f in self.findings if not f.rejects]
+        build = self.job.build
+        diagnostics = (*(build.diagnostics if build else ()), *self.parts.pop("diagnostics", ()))
+        return Evaluation(
+            status=status,
+            summary=summary,
+            problem=request.problem,
+            snapshot=request.snapshot,
+            target=request.target,
+            tier=request.tier,
+            precision=request.precision,
+            stages=request.stages,
+            held=held and not self.job.thorough,
+            diagnostics=diagnostics,
+            findings=tuple(self.findings),
+            device=self.job.device,
+            environment=self.job.environment,
+            durations_ms=self.durations,
+            **self.parts,
+        )
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.durations[name] = round(1e3 * (time.monotonic() - started), 1)
+
+    def _rejected(self) -> bool:
+        return any(f.rejects for f in self.findings)
+
+    # -- start ---------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        cores = set(self.job.timing_cores)
+        for link in self.links.values():
+            try:
+                link.greet(START_LIMIT_S)
+                processes.pin(link.pid, cores)
+                link.command("prepare", START_LIMIT_S, threads=self.job.spec.threads)
+            except (RunnerFailure, OSError) as error:
+                raise Ended(
+                    Status.INFRASTRUCTURE, f"A sandboxed runner did not start: {error}"
+                ) from error
+        # Before any user code: what a go token costs by itself.
+        self.noop = calibrate(self.reference)
+
+    # -- load ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Reference first: it gives constructor arguments and parameters for the candidate."""
+        self.load_problem()
+        candidate, stub = self.links["candidate"], self.links.get("stub")
+        self._load_candidate(candidate, "library.so")
+        everywhere = [self.reference, candidate]
+        if stub is not None:
+            try:
+                self._load_candidate(stub, "stub.so")
+                everywhere.append(stub)
+            except Ended:
+                # It fell over without its kernels, which proves that it needs them.
+                self.links.pop("stub")
+        self.bench.load_parameters(everywhere, self.bench.draw_parameters())
+        self.bench.allocate(everywhere, 2)
+        self.bench.fill([0])
+        self.bench.learn_structure()
+        self.reference.freeze()
+
+    def load_problem(self) -> None:
+        try:
+            self.bench.load_problem(self.files.problem)
+        except RunnerFailure as failure:
+            end = ended_by(failure, "model.py", "could not be loaded", loading=True)
+            if self.job.request.snapshot:
+                end.status = Status.INFRASTRUCTURE
+            raise end from failure
+        if self.bench.structured:
+            names = ", ".join(str(i) for i in self.bench.structured)
+            self.findings.append(
+                Finding(
+                    "structured_inputs",
+                    f"Input tensors {names} do not look like independent draws, so their contents come "
+                    "from get_inputs() under secret seeds.",
+                )
+            )
+
+    def _load_candidate(self, link: RunnerLink, library: str) -> None:
+        build = self.job.build
+        assert build is not None
+        try:
+            for path, content in self.files.snapshot.items():
+                link.send_file(path, content)
+            has_library = library in self.files.library
+            if has_library:
+                link.send_file(library, self.files.library[library])
+            reply = link.command(
+                "load_candidate",
+                120.0,
+                constructor=self.bench.constructor,
+                seed=self.bench.seed,
+                library=library if has_library else "",
+                namespace=build.namespace,
+                style=build.style,
+            )
+        except RunnerFailure as failure:
+            raise ended_by(
+                failure, "The candidate", "could not be loaded", loading=True
+            ) from failure
+        self._check_state(reply["state"])
+        if link.role == "candidate":
+            self.parts["setup_ms"] = float(reply.get("milliseconds", 0.0))
+
+    def _check_state(self, state: list[dict[str, Any]]) -> None:
+        mine = {item["name"]: (item["dtype"], tuple(item["shape"])) for item in self.bench.state}
+        theirs = {str(i["name"]): (str(i["dtype"]), tuple(i["shape"])) for i in state}
+        if mine == theirs:
+            return
+        missing = sorted(set(mine) - set(theirs))
+        extra = sorted(set(theirs) - set(mine))
+        different = sorted(k for k in set(mine) & set(theirs) if mine[k] != theirs[k])
+        parts = [
+            f"{word} {', '.join(names[:5])}"
+            for word, names in (
+                ("missing", missing),
+                ("not in Model:", extra),
+                ("of another type or shape:", different),
+            )
+            if names
+        ]
+        raise Ended(
+            Status.LOAD_ERROR,
+            f"ModelNew must have the same state_dict as Model; {'; '.join(parts)}.",
+        )
+
+    # -- verify --------------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        candidate, bench = self.links["candidate"], self.bench
+        precision = self.job.request.precision
+        seen = Verified()
+        cases = FULL_CASES if self.job.thorough else QUICK_CASES
+        try:
+            for case in range(cases):
+                if self.job.thorough and case == cases // 2:
+                    bench.load_parameters(bench.links, bench.draw_parameters())
+                    for link in bench.links:
+                        link.freeze()
+                verify_case(bench, candidate, case % 2, precision, seen)
+                if not seen.passed:
+                    break
+        except RunnerFailure as failure:
+            if failure.role == "candidate":
+                raise ended_by(failure, "The candidate", "failed while called") from failure
+            raise
+        self.seen = seen
+        self.parts["setup_ms"] = round(self.parts["setup_ms"] + seen.setup_ms, 3)
+        self.parts["correctness"] = Correctness(tuple(seen.cases), seen.reference)
+        if not seen.passed:
+            bad = next(e for case in seen.cases for e in case.outputs if not e.passed)
+            name = f"Output {bad.path}" if bad.path else "The output"
+            raise Ended(Status.INCORRECT, f"{name} {bad.message}.")
+        problem = same_structure(bench, candidate)
+        if problem:
+            raise Ended(Status.INCORRECT, f"{problem}.")
+        self._authorship(candidate)
+        self._strangers(candidate)
+
+    def _authorship(self, candidate: RunnerLink) -> None:
+        build, precision = self.job.build, self.job.request.precision
+        assert build is not None
+        contents = self.bench.fill([0])[0]
+        expected, _ = self.bench.expect(0)
+        stub = self.links.get("stub")
+        breaks, stub_ms = True, 0.0
+        if stub is not None:
+            breaks, stub_ms = stub_breaks_output(self.bench, stub, expected, contents, precision)
+        calls = torch_calls(self.bench, candidate, build.namespace)
+        self.findings += authorship_findings(self.job.spec.op_policy, build.style, breaks, calls)
+        typical = statistics.median(self.seen.candidate_ms)
+        share = None
+        if stub_ms and typical > self.noop.at(1):
+            share = 1 - max(stub_ms - self.noop.at(1), 0.0) / (typical - self.noop.at(1))
+            share = round(min(max(share, 0.0), 1.0), 4)
+        self.parts["authorship"] = Authorship(breaks, share, tuple(calls))
+
+    def _strangers(self, candidate: RunnerLink) -> None:
+        if processes.strangers(candidate.pid):
+            self.findings.append(
+                Finding(
+                    "processes",
+                    "The candidate has started other processes; it must do its work in its own.",
+                    True,
+                )
+            )
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def time(self) -> None:
+        candidate, bench, seen = self.links["candidate"], self.bench, self.seen
+        stub = self.links.pop("stub", None)
+        if stub is not None:
+            stub.freeze()
+        self.parts["memory"] = self._memory(candidate)
+        longest = longest_block(seen.call_ms, bench.input_bytes, seen.output_bytes)
+        try:
+            bench.allocate([self.reference, candidate], longest)
+            measured = self._alternate(candidate, longest)
+        except RunnerFailure as failure:
+            if failure.role == "candidate":
+                raise ended_by(failure, "The candidate", "failed in a timed call") from failure
+            raise
+        self._strangers(candidate)
+        self._timing(measured)
+
+    def _alternate(self, candidate: RunnerLink, longest: int) -> Measurement:
+        names = paths_of(self.bench.structure)
+        checked = 0
+        wall = cpu = 0.0
+
+        def check(eager: BlockResult, mine: BlockResult) -> None:
+            nonlocal checked, wall
+            wall += mine.total_ms / 1e3
+            wrong = timed_check(names, self.job.request.precision, eager, mine)
+            if wrong:
+                raise Ended(Status.INCORRECT, f"{wrong}.")
+            checked += 1
+            if overlapping(mine.places) and not overlapping(eager.places):
+                raise _Overlap
+
+        before = processes.cpu_seconds(candidate.pid)
+        started = time.monotonic()
+        try:
+            measured = Alternation(
+                (self.reference, candidate),
+                self.noop,
+                longest,
+                self.bench.fill,
+                check,
+                call_limit_s=self.bench.call_limit_s,
+                budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
+            ).run()
+        except _Overlap:
+            self.findings.append(
+                Finding(
+                    "disjoint_outputs",
+                    "Outputs of different calls share memory; each call must return memory of its own.",
+                    True,
+                )
+            )
+            raise Ended(Status.REJECTED, self.findings[-1].message) from None
+        cpu = processes.cpu_seconds(candidate.pid) - before
+        mine = sum(b.total_ms for b in measured.blocks if b.arm == "candidate") / 1e3
+        self._threads(cpu, mine, time.monotonic() - started)
+        correctness: Correctness = self.parts["correctness"]
+        self.parts["correctness"] = Correctness(correctness.cases, correctness.reference, checked)
+        return measured
+
+    def _threads(self, cpu_s: float, timed_s: float, all_s: float) -> None:
+        """More CPU time than the spec's threads can burn means that others were used."""
+        threads = self.job.spec.threads
+        if cpu_s > 1.25 * threads * timed_s + 0.1 * all_s + 0.2:
+            self.findings.append(
+                Finding(
+                    "threads",
+                    f"The candidate burnt {cpu_s:.1f} s of CPU time in {timed_s:.1f} s; the problem allows "
+                    f"{threads} thread{'s' if threads > 1 else ''}.",
+                    True,
+                )
+            )
+
+    def _timing(self, measured: Measurement) -> None:
+        ratio = measured.ratio
+        limit = FULL_UNMEASURED if self.job.thorough else QUICK_UNMEASURED
+        if half_width(ratio) > limit:
+            raise Ended(
+                Status.UNMEASURED,
+                f"Correct, but the machine was too busy for an honest time: the interval is "
+                f"{ratio.low:.2f} to {ratio.high:.2f}. Try again when less is running.",
+            )
+        eager, mine = measured.arm("eager"), measured.arm("candidate")
+        # What a single call costs beyond the slope, more than eager's own: work hidden in the fixed part.
+        hidden = (mine.single_ms - mine.per_call_ms) - max(eager.single_ms - eager.per_call_ms, 0.0)
+        if hidden > 0.05 * mine.per_call_ms + 0.05:
+            factor = mine.per_call_ms / (mine.per_call_ms + hidden)
+            ratio = scaled(ratio, factor)
+            self.findings.append(
+                Finding(
+                    "single_call",
+                    f"A single call takes {hidden:.3f} ms more than a call in a row of many, so that time counts.",
+                )
+            )
+        self.parts["timing"] = Timing(
+            eager=eager,
+            candidate=mine,
+            speedup_eager=ratio,
+            noop_per_call_ms=self.noop.slope_ms,
+            blocks=tuple(measured.blocks),
+            host_bound=mine.per_call_ms < HOST_BOUND_MS,
+        )
+
+    def _memory(self, candidate: RunnerLink) -> Memory:
+        used = {}
+        for link in (self.reference, candidate):
+            link.thaw()
+            before = memory.reset_peak(link.pid)
+            link.set_timeout(self.bench.call_limit_s)
+            link.go(0)
+            used[link.role] = max(memory.peak(link.pid) - before, 0)
+            link.release()
+            link.freeze()
+        return Memory(eager_bytes=used["eager"], candidate_bytes=used["candidate"])
+
+
+class _Overlap(Exception):
+    pass
+
+
+def torch_version() -> str:
+    """Version of the torch that judges."""
+    return str(torch.__version__)

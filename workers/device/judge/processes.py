@@ -1,0 +1,118 @@
+"""Stopping a runner with all its threads, and seeing which processes it has made.
+
+Covered: every thread of the runner's process is confirmed stopped before its memory is read; other
+processes in its sandbox are found, and a candidate that has any is rejected, because one of them
+could wake it up or work while the other arm is timed. Not covered: work queued on a device, which
+does not stop with its process (the cuda target copies before the clock stops instead).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+_STOPPED = frozenset("Tt")
+_GONE = frozenset("ZX")
+
+
+class StopFailed(RuntimeError):
+    """A runner could not be stopped in time."""
+
+
+def freeze(pid: int, limit_s: float = 2.0) -> None:
+    """Stop a process and wait until each of its threads stands."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + limit_s
+    while not _all_stopped(pid):
+        if time.monotonic() > deadline:
+            raise StopFailed(f"process {pid} did not stop")
+
+
+def thaw(pid: int) -> None:
+    """Let a stopped process go on."""
+    os.kill(pid, signal.SIGCONT)
+
+
+def _all_stopped(pid: int) -> bool:
+    tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  (inside the clock: no Path objects)
+    return all(_state(f"/proc/{pid}/task/{task}/stat") in _STOPPED | _GONE for task in tasks)
+
+
+def _state(path: str) -> str:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  (inside the clock)
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+    return chr(text[text.rindex(b")") + 2])
+
+
+def strangers(pid: int) -> list[int]:
+    """Processes of the runner's sandbox other than the runner and its ancestors there."""
+    ours = _pid_namespace(os.getpid())
+    theirs = _pid_namespace(pid)
+    if theirs is None:
+        return []
+    if theirs == ours:  # no namespace of its own (unsandboxed): look at its descendants
+        return _descendants(pid)
+    ancestors = _ancestors(pid)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            other = int(entry.name)
+            if other != pid and other not in ancestors and _pid_namespace(other) == theirs:
+                found.append(other)
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far, threads that ended included."""
+    text = Path(f"/proc/{pid}/stat").read_text()
+    fields = text[text.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def pin(pid: int, cores: set[int]) -> None:
+    """Bind every thread of a process to some cores."""
+    for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task), cores)
+
+
+def _pid_namespace(pid: int) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return None
+
+
+def _ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    while pid > 1:
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        pid = int(text[text.rindex(")") + 2 :].split()[1])
+        found.add(pid)
+    return found
+
+
+def _descendants(pid: int) -> list[int]:
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            tasks = list(Path(f"/proc/{parent}/task").iterdir())
+        except OSError:
+            continue
+        for task in tasks:
+            with contextlib.suppress(OSError):
+                children = [int(x) for x in (task / "children").read_text().split()]
+                found.extend(children)
+                waiting.extend(children)
+    return found

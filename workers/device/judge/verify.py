@@ -1,0 +1,233 @@
+"""Verification: fresh inputs, compared outputs, stub replay, what went through torch."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+import torch
+
+from workers.device.judge.bench import Bench, paths_of
+from workers.device.judge.clock import BlockResult, run_block
+from workers.device.judge.compare import Expectation, compare
+from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.protocol.diagnostics import Finding
+from workers.protocol.problem import OpPolicy, Precision
+from workers.protocol.verdict import CaseResult, OutputError
+
+# Operators that move or allocate but do not compute; a forward may use them around its kernels.
+HARMLESS_CALLS = frozenset(
+    f"aten.{name}"
+    for name in [
+        "alias",
+        "as_strided",
+        "as_strided_",
+        "clone",
+        "contiguous",
+        "copy_",
+        "detach",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "expand",
+        "fill_",
+        "flatten",
+        "lift_fresh",
+        "narrow",
+        "new_empty",
+        "new_empty_strided",
+        "new_zeros",
+        "permute",
+        "reshape",
+        "resize_",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "_unsafe_view",
+        "_reshape_alias",
+        "_to_copy",
+        "zero_",
+        "zeros",
+        "zeros_like",
+        "chunk",
+        "_local_scalar_dense",
+    ]
+)
+
+
+@dataclass
+class Verified:
+    """What verification saw of the candidate."""
+
+    cases: list[CaseResult] = field(default_factory=list)
+    reference: str = "fp64"
+    setup_ms: float = 0.0
+    candidate_ms: list[float] = field(default_factory=list)
+    eager_ms: list[float] = field(default_factory=list)
+    output_bytes: int = 0
+    first_expected: list[Expectation] = field(default_factory=list)
+    eager_overlaps: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return all(case.passed for case in self.cases)
+
+    @property
+    def call_ms(self) -> float:
+        """A typical call of the slower arm."""
+        return max(statistics.median(self.candidate_ms), statistics.median(self.eager_ms))
+
+
+def compare_all(
+    expected: list[Expectation], outputs: list[torch.Tensor], names: list[str], precision: Precision
+) -> tuple[OutputError, ...]:
+    """Compare the outputs of one call; a different number of them is an error of its own."""
+    if len(outputs) != len(expected):
+        message = f"the candidate returns {len(outputs)} tensors, the reference {len(expected)}"
+        return (OutputError("", 1.0, 0.0, 1.0, 0.0, False, message),)
+    labels = names if len(names) == len(expected) else [str(i) for i in range(len(expected))]
+    return tuple(
+        compare(name, e, o, precision) for name, e, o in zip(labels, expected, outputs, strict=True)
+    )
+
+
+def verify_case(
+    bench: Bench, candidate: RunnerLink, index: int, precision: Precision, seen: Verified
+) -> None:
+    """One call on fresh inputs: the candidate first, in a block of its own, then the reference."""
+    contents = bench.fill([index])[0]
+    block = run_block(candidate, [index], bench.call_limit_s)
+    intact = bench.unchanged(candidate, index, contents)
+    candidate.release()
+    candidate.freeze()
+    bench.reference.freeze()
+    seen.eager_ms.append(run_block(bench.reference, [index], bench.call_limit_s).net_ms)
+    bench.reference.release()
+    seen.candidate_ms.append(block.net_ms)
+    expected, exact = bench.expect(index)
+    if not exact:
+        seen.reference = "eager"
+    if not seen.first_expected:
+        seen.first_expected = expected
+        seen.setup_ms += block.net_ms
+        seen.output_bytes = sum(e.eager.numel() * e.eager.element_size() for e in expected)
+    errors = compare_all(expected, block.outputs, paths_of(bench.structure), precision)
+    if not intact:
+        message = "the call changed its input tensors"
+        errors = (*errors, OutputError("inputs", 1.0, 0.0, 1.0, 0.0, False, message))
+    seen.cases.append(
+        CaseResult(f"inputs {len(seen.cases) + 1}", all(e.passed for e in errors), errors)
+    )
+
+
+def same_structure(bench: Bench, candidate: RunnerLink) -> str:
+    """Empty if the result is nested as the reference's, else a sentence."""
+    reply = candidate.command("structure", bench.call_limit_s, index=0)
+    candidate.release()
+    if reply.get("structure") == bench.structure:
+        return ""
+    return f"the result is nested as {_shown(reply.get('structure'))}, the reference's as {_shown(bench.structure)}"
+
+
+def _shown(structure: object) -> str:
+    text = str(structure).replace("None", "tensor")
+    return text if len(text) < 80 else text[:77] + "..."
+
+
+def stub_breaks_output(
+    bench: Bench,
+    stub: RunnerLink,
+    expected: list[Expectation],
+    contents: list[torch.Tensor],
+    precision: Precision,
+) -> tuple[bool, float]:
+    """Call the candidate with empty kernels on known inputs; returns (output is wrong, ms of a call)."""
+    try:
+        for address, tensor in zip(bench.addresses[stub.role][0], contents, strict=True):
+            stub.write(int(address), tensor)
+        times = []
+        broken = False
+        for _ in range(3):
+            block = run_block(stub, [0], bench.call_limit_s)
+            stub.release()
+            stub.freeze()
+            times.append(block.net_ms)
+            errors = compare_all(expected, block.outputs, [], precision)
+            broken = broken or not all(e.passed for e in errors)
+        return broken, min(times)
+    except RunnerFailure as failure:
+        if failure.kind == "start":
+            raise
+        return True, 0.0
+
+
+def torch_calls(bench: Bench, candidate: RunnerLink, namespace: str) -> list[str]:
+    """Compute operators of torch that the candidate's process says it called: a claim."""
+    reply = candidate.command("torch_calls", bench.call_limit_s, index=0, namespace=namespace)
+    candidate.release()
+    calls = [str(name)[:100] for name in reply.get("calls", [])]
+    return sorted(name for name in calls if name not in HARMLESS_CALLS)
+
+
+def authorship_findings(
+    policy: OpPolicy, style: str, breaks: bool, calls: list[str]
+) -> list[Finding]:
+    """What the op rules say to stub replay and torch calls."""
+    rejects = policy is OpPolicy.KERNELS_ONLY
+    found = []
+    if style == "python":
+        found.append(
+            Finding(
+                "no_kernels",
+                "The snapshot has no kernels of its own; write them in kernels/ and list them in ops.json.",
+                rejects,
+            )
+        )
+    elif not breaks:
+        found.append(
+            Finding(
+                "authorship",
+                "The output stays right when the candidate's kernels do nothing, so they are not what computes it.",
+                rejects,
+                "replay with empty kernels passed the comparison",
+            )
+        )
+    if calls:
+        found.append(
+            Finding(
+                "torch_compute",
+                f"forward computes with torch ({', '.join(calls[:6])}); this problem wants kernels only.",
+                rejects,
+                ", ".join(calls),
+                claimed=True,
+            )
+        )
+    return found
+
+
+def timed_check(
+    names: list[str], precision: Precision, eager: BlockResult, candidate: BlockResult
+) -> str:
+    """Compare the copied outputs of a timed pair; empty if right, else a sentence."""
+    expected = [Expectation(e, None) for e in eager.outputs]
+    for error in compare_all(expected, candidate.outputs, names, precision):
+        # Eager itself is the yardstick here, so its own error adds to what the candidate may have.
+        if not error.passed and not _within(error):
+            return f"output {error.path or '0'} of a timed call {error.message}"
+    return ""
+
+
+def _within(error: OutputError) -> bool:
+    return (
+        error.rms_limit > 0
+        and error.rms_error <= 2 * error.rms_limit
+        and error.max_error <= 2 * error.max_limit
+    )

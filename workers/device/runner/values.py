@@ -1,0 +1,201 @@
+"""Tensors and nested values in the runner: describing, allocating, converting."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from workers.protocol.wire import ELEMENT_TYPES, MAX_NDIM, MAX_OUTPUTS, OUTPUT
+
+Descriptor = dict[str, Any]
+
+_DTYPES = {name: getattr(torch, name) for name in ELEMENT_TYPES}
+_CODES = {dtype: code for code, dtype in enumerate(_DTYPES.values())}
+
+
+class ValueProblem(Exception):
+    """A value that the judge does not take; the text says which and what it takes."""
+
+
+def as_list(made: Any) -> list[Any]:
+    """`get_inputs()` may return one value, a tuple or a list; a model gets them as arguments."""
+    return list(made) if isinstance(made, (list, tuple)) else [made]
+
+
+def flatten(value: Any) -> list[torch.Tensor]:
+    """The tensors of a result, in order; dicts in sorted order of their keys."""
+    if type(value) is torch.Tensor or isinstance(value, torch.nn.Parameter):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in flatten(item)]
+    if isinstance(value, dict):
+        return [tensor for key in sorted(value, key=str) for tensor in flatten(value[key])]
+    raise ValueProblem(
+        f"forward returned a {type(value).__name__}; return plain tensors, or tuples, lists or dicts of them"
+    )
+
+
+def describe_outputs(output: Any) -> bytes:
+    """Packed OUTPUT records of all tensors of a result."""
+    if type(output) is torch.Tensor:  # the usual case, kept short because it runs inside the clock
+        return _pack(output)
+    tensors = flatten(output)
+    if len(tensors) > MAX_OUTPUTS:
+        raise ValueProblem(
+            f"forward returned {len(tensors)} tensors; at most {MAX_OUTPUTS} are compared"
+        )
+    return b"".join(_pack(tensor) for tensor in tensors)
+
+
+def _pack(tensor: torch.Tensor) -> bytes:
+    shape, strides = tensor.shape, tensor.stride()
+    ndim = len(shape)
+    if ndim > MAX_NDIM or tensor.dtype not in _CODES or tensor.layout is not torch.strided:
+        raise ValueProblem(
+            f"forward returned a {tensor.dtype} tensor with {ndim} dimensions; the judge compares dense "
+            f"tensors of up to {MAX_NDIM} dimensions and the types {', '.join(ELEMENT_TYPES)}"
+        )
+    pad = (0,) * (MAX_NDIM - ndim)
+    return OUTPUT.pack(
+        tensor.data_ptr(), _reach(tensor), _CODES[tensor.dtype], ndim, *shape, *pad, *strides, *pad
+    )
+
+
+def _reach(tensor: torch.Tensor) -> int:
+    """Bytes from the first to behind the last element."""
+    if tensor.numel() == 0:
+        return 0
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()
+
+
+def output_structure(value: Any) -> Any:
+    """The nesting of a result with `null` for each tensor, so that two results can be compared."""
+    if isinstance(value, torch.Tensor):
+        return None
+    if isinstance(value, (list, tuple)):
+        return {"sequence": [output_structure(item) for item in value]}
+    if isinstance(value, dict):
+        return {"keys": {str(key): output_structure(value[key]) for key in sorted(value, key=str)}}
+    raise ValueProblem(
+        f"forward returned a {type(value).__name__}; return plain tensors, or tuples, lists or dicts of them"
+    )
+
+
+def describe_tensor(tensor: torch.Tensor) -> Descriptor:
+    """Type, layout and place of a tensor."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in _DTYPES or tensor.layout is not torch.strided or tensor.is_quantized:
+        raise ValueProblem(
+            f"a tensor of type {name} is not supported; the types are {', '.join(ELEMENT_TYPES)}"
+        )
+    return {
+        "dtype": name,
+        "shape": list(tensor.shape),
+        "strides": list(tensor.stride()),
+        "address": tensor.data_ptr(),
+        "bytes": _reach(tensor),
+    }
+
+
+def describe_inputs(values: list[Any]) -> list[Any]:
+    """Inputs as JSON: tensors described under "tensor", containers kept, scalars as they are."""
+    return [_describe(value) for value in values]
+
+
+def _describe(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return {"tensor": describe_tensor(value)}
+    if isinstance(value, (list, tuple)):
+        return {"list": [_describe(item) for item in value], "tuple": isinstance(value, tuple)}
+    if isinstance(value, dict):
+        return {"dict": {str(key): _describe(item) for key, item in value.items()}}
+    return {"value": to_plain(value, "get_inputs()")}
+
+
+def build_inputs(skeleton: list[Any]) -> tuple[list[Any], list[torch.Tensor]]:
+    """Allocate the tensors of a description; returns the arguments and the tensors in order."""
+    tensors: list[torch.Tensor] = []
+    return [_build(item, tensors) for item in skeleton], tensors
+
+
+def _build(item: dict[str, Any], tensors: list[torch.Tensor]) -> Any:
+    if "tensor" in item:
+        tensor = allocate(item["tensor"])
+        tensors.append(tensor)
+        return tensor
+    if "list" in item:
+        built = [_build(part, tensors) for part in item["list"]]
+        return tuple(built) if item["tuple"] else built
+    if "dict" in item:
+        return {key: _build(part, tensors) for key, part in item["dict"].items()}
+    return from_plain(item["value"])
+
+
+def allocate(item: Descriptor) -> torch.Tensor:
+    """An uninitialised tensor of the described type and layout."""
+    return torch.empty_strided(item["shape"], item["strides"], dtype=_DTYPES[item["dtype"]])
+
+
+def describe_state(state: dict[str, torch.Tensor]) -> list[Descriptor]:
+    """Names and descriptions of parameters and buffers."""
+    return [{"name": name, **describe_tensor(tensor.detach())} for name, tensor in state.items()]
+
+
+def to_plain(value: Any, where: str) -> Any:
+    """A value as JSON. Floats outside JSON and dtypes are wrapped; other objects are refused."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item, where) for item in value]
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    raise ValueProblem(
+        f"{where} holds a {type(value).__name__}; it may hold numbers, strings, None, dtypes and lists of them"
+    )
+
+
+def from_plain(value: Any) -> Any:
+    """The inverse of `to_plain`."""
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    if isinstance(value, dict):
+        return getattr(torch, value["dtype"]) if "dtype" in value else float(value["float"])
+    return value
+
+
+def double_model(model: torch.nn.Module | None) -> torch.nn.Module:
+    """A copy of the model in double precision."""
+    assert model is not None
+    return copy.deepcopy(model).double()
+
+
+def to_double(value: Any) -> Any:
+    """Floating-point tensors of a nested value in double precision."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(to_double(item) for item in value)
+    if isinstance(value, dict):
+        return {key: to_double(item) for key, item in value.items()}
+    return value
+
+
+class RecordedCalls(TorchDispatchMode):
+    """Names of the dispatched operators that compute, but for the candidate's own."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self.namespace = namespace
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace != self.namespace:
+            self.names.add(str(func.overloadpacket))
+        return func(*args, **(kwargs or {}))

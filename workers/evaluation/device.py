@@ -1,0 +1,242 @@
+"""The supervisor of one device: keeps a warm crew, hands it jobs, brings verdicts home.
+
+No torch here. A job holds the device lock; whatever happens to judge or runners becomes a verdict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from workers.artifacts import ArtifactMissing, ArtifactStore, get_files
+from workers.evaluation import crew as crews
+from workers.evaluation.config import WorkerConfig
+from workers.evaluation.crew import Crew, start_crew
+from workers.evaluation.device_lock import DeviceBusy, device_lock
+from workers.evaluation.verdicts import infrastructure
+from workers.protocol import wire
+from workers.protocol.codec import ProtocolError, from_json, to_data
+from workers.protocol.problem import ProblemSpec, Stage, Target, Tier, parse_problem_toml
+from workers.protocol.requests import BuildResult, EvaluateRequest
+from workers.protocol.verdict import DeviceInfo, Environment, Evaluation, Status
+from workers.sandbox import Ended, SandboxError, choose
+from workers.workspace.layout import PROBLEM_TOML
+
+JUDGE_VERSION = "0.1.0"
+LOCK_LIMIT_S = 900.0
+LIMITS_S = {Tier.QUICK: 240.0, Tier.FULL: 600.0, Tier.AUDIT: 900.0}
+BASELINE_LIMIT_S = 480.0
+
+
+class DeviceSupervisor:
+    """One per device worker process; thread-safe, one job at a time."""
+
+    def __init__(self, config: WorkerConfig, store: ArtifactStore) -> None:
+        self.config = config
+        self.store = store
+        self.choice = choose(config.sandbox)
+        self._lock = threading.Lock()
+        self._warm: Crew | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why no job can run here, with the command that helps; empty when ready."""
+        return self.choice.problem
+
+    def warm(self) -> None:
+        """Have a crew for a candidate stand by, so that the next verdict need not wait for imports."""
+        with self._lock:
+            self._warm_up()
+
+    def run(self, request: EvaluateRequest, build: BuildResult | None = None) -> Evaluation:
+        """Judge one request; `build` for those with a snapshot. Never raises for what a candidate does."""
+        if self.problem:
+            return infrastructure(request, self.problem)
+        with self._lock:
+            try:
+                with device_lock(str(request.target), LOCK_LIMIT_S):
+                    return self._run(request, build)
+            except (DeviceBusy, SandboxError) as error:
+                return infrastructure(request, f"The judge could not start: {error}.")
+            except ArtifactMissing as error:
+                return infrastructure(request, f"Artifact {error} is missing from the store.")
+
+    def close(self) -> None:
+        """End the waiting crew."""
+        with self._lock:
+            if self._warm is not None:
+                self._warm.close()
+                self._warm = None
+
+    def _warm_up(self) -> None:
+        if self.problem:
+            return
+        if self._warm is not None and not self._warm.alive:
+            self._warm.close()
+            self._warm = None
+        if self._warm is None:
+            self._warm = start_crew(self.config, self.choice.kind, crews.CANDIDATE_ROLES)
+
+    def _run(self, request: EvaluateRequest, build: BuildResult | None) -> Evaluation:
+        problem = get_files(self.store, request.problem)
+        try:
+            spec = parse_problem_toml(problem.get(PROBLEM_TOML, b"").decode())
+        except (ProtocolError, UnicodeDecodeError) as error:
+            return infrastructure(request, f"The problem's spec cannot be read: {error}")
+        files = {f"problem/{path}": content for path, content in problem.items()}
+        if build is not None:
+            snapshot = get_files(self.store, request.snapshot)
+            files.update({f"snapshot/{path}": content for path, content in snapshot.items()})
+            if build.library:
+                files["library/library.so"] = self.store.get(build.library)
+            if build.stub_library:
+                files["library/stub.so"] = self.store.get(build.stub_library)
+        crew = self._take_crew(request)
+        try:
+            evaluation = self._ask(crew, request, build, spec, files)
+            ended = {role: runner.poll() for role, runner in crew.runners.items()}
+        finally:
+            crew.close()
+            if crew.runners.keys() == set(crews.CANDIDATE_ROLES):
+                self._warm_up()
+        return _refined(evaluation, crew, ended)
+
+    def _take_crew(self, request: EvaluateRequest) -> Crew:
+        if Stage.BASELINE in request.stages:
+            return start_crew(self.config, self.choice.kind, crews.BASELINE_ROLES)
+        if request.snapshot:
+            self._warm_up()
+            crew, self._warm = self._warm, None
+            assert crew is not None
+            return crew
+        return start_crew(self.config, self.choice.kind, crews.PROBLEM_ROLES)
+
+    def _ask(
+        self,
+        crew: Crew,
+        request: EvaluateRequest,
+        build: BuildResult | None,
+        spec: ProblemSpec,
+        files: dict[str, bytes],
+    ) -> Evaluation:
+        roles = dict(crew.roles)
+        if request.snapshot and "library/stub.so" not in files:
+            # Nothing to replay with; the judge must not wait for a runner that it will not use.
+            roles.pop("stub")
+        job = {
+            "request": to_data(request),
+            "spec": to_data(spec),
+            "roles": roles,
+            "environment": to_data(self._environment(build)),
+            "device": to_data(device_info(request.target, spec.threads)),
+            "timing_cores": list(timing_cores(spec.threads)),
+            "build": to_data(build),
+        }
+        limit_s = BASELINE_LIMIT_S if Stage.BASELINE in request.stages else LIMITS_S[request.tier]
+        try:
+            crew.channel.set_timeout(limit_s)
+            for path, content in files.items():
+                crew.channel.send_file(path, content)
+            crew.channel.send_json(wire.Kind.COMMAND, job)
+            return from_json(Evaluation, crew.channel.receive(64 << 20).body)
+        except wire.PeerSilent:
+            return _timed_out(request, limit_s)
+        except (wire.PeerGone, wire.BadFrame, ProtocolError) as error:
+            crew.close()
+            tail = crew.said("judge").splitlines()
+            why = tail[-1] if tail else str(error)
+            return infrastructure(request, f"The judge ended without a verdict: {why}")
+
+    def _environment(self, build: BuildResult | None) -> Environment:
+        return Environment(
+            judge=JUDGE_VERSION,
+            python=platform.python_version(),
+            torch=installed_torch(self.config.python),
+            compiler=build.compiler if build else "",
+            sandbox=self.choice.kind,
+            os=f"{platform.system()} {platform.release()}",
+        )
+
+
+def _timed_out(request: EvaluateRequest, limit_s: float) -> Evaluation:
+    text = f"No verdict within {limit_s:.0f} s: the calls take too long."
+    return dataclasses.replace(infrastructure(request, text), status=Status.TIMEOUT)
+
+
+def _refined(evaluation: Evaluation, crew: Crew, ended: dict[str, Ended | None]) -> Evaluation:
+    """Say how the process ended, where the judge only saw that it did."""
+    role = "candidate" if evaluation.snapshot else "eager"
+    end = ended.get(role)
+    if evaluation.status not in (Status.RUNTIME_ERROR, Status.LOAD_ERROR) or end is None:
+        return evaluation
+    if end.out_of_memory:
+        text = "The process was killed because it used more memory than allowed."
+        return dataclasses.replace(evaluation, status=Status.OUT_OF_MEMORY, summary=text)
+    how = f"exit code {end.code}"
+    if end.signal:
+        how = f"signal {end.signal} ({signal.strsignal(end.signal) or 'unknown'})"
+    said = crew.said(role).splitlines()
+    tail = f"; it last wrote: {said[-1][:200]}" if said else ""
+    return dataclasses.replace(
+        evaluation, summary=f"{evaluation.summary.rstrip('.')}: {how}{tail}."
+    )
+
+
+def timing_cores(threads: int) -> tuple[int, ...]:
+    """The cores that runners are bound to: the last ones of those we may use."""
+    usable = sorted(os.sched_getaffinity(0))
+    return tuple(usable[-min(threads, len(usable)) :])
+
+
+def device_info(target: Target, threads: int) -> DeviceInfo:
+    """Name and size of this machine's processor."""
+    return DeviceInfo(
+        name=_processor(),
+        target=target,
+        threads=threads,
+        cores=len(os.sched_getaffinity(0)),
+        l2_bytes=_l2_bytes(),
+    )
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def _l2_bytes() -> int:
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            if (index / "level").read_text().strip() == "2":
+                return int((index / "size").read_text().strip().rstrip("K")) * 1024
+        except (OSError, ValueError):
+            continue
+    return 0
+
+
+def installed_torch(python: Path) -> str:
+    """Version of torch beside an interpreter, read from its metadata without importing it."""
+    for folder in _site_packages(python):
+        for path in folder.glob("torch-*.dist-info"):
+            return path.name.removeprefix("torch-").removesuffix(".dist-info")
+    return "unknown"
+
+
+def _site_packages(python: Path) -> list[Path]:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    roots = {python.parent.parent, python.resolve().parent.parent, Path(sys.prefix)}
+    return [
+        root / "lib" / version / folder
+        for root in roots
+        for folder in ("site-packages", "dist-packages")
+    ]

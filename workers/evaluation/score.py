@@ -1,0 +1,91 @@
+"""The arithmetic of the clock: slopes, paired ratios, intervals. Pure functions on numbers.
+
+A block of n calls costs T(n) = a + b n, where the no-op costs A + B n. The time per call is b - B,
+and one pair of blocks of equal length gives the ratio (T_baseline - N(n)) / (T_candidate - N(n)).
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workers.protocol.verdict import Ratio
+
+_RESAMPLES = 1000
+_SHORTEST_MS = 1e-6
+
+
+@dataclass(frozen=True)
+class Line:
+    """T(n) = intercept_ms + slope_ms * n."""
+
+    slope_ms: float
+    intercept_ms: float
+
+    def at(self, calls: int) -> float:
+        """Milliseconds of a block of so many calls."""
+        return self.intercept_ms + self.slope_ms * calls
+
+
+def fit_line(points: Sequence[tuple[int, float]]) -> Line:
+    """Fit by Theil and Sen: the median of all pairwise slopes, robust against single disturbed blocks.
+
+    `points` are (calls, milliseconds); two different numbers of calls are needed at least.
+    """
+    slopes = [
+        (t2 - t1) / (n2 - n1)
+        for i, (n1, t1) in enumerate(points)
+        for n2, t2 in points[i + 1 :]
+        if n1 != n2
+    ]
+    if not slopes:
+        raise ValueError("a line needs blocks of two different lengths")
+    slope = statistics.median(slopes)
+    return Line(slope, statistics.median(t - slope * n for n, t in points))
+
+
+def paired_ratio(baseline_ms: float, candidate_ms: float, noop_ms: float) -> float:
+    """Speed-up from two blocks of equal length, what the no-op costs taken off both."""
+    return max(baseline_ms - noop_ms, _SHORTEST_MS) / max(candidate_ms - noop_ms, _SHORTEST_MS)
+
+
+def interval_of_median(values: Sequence[float], seed: int = 0) -> Ratio:
+    """Median of paired ratios with a 95 % bootstrap interval (percentile method, fixed seed)."""
+    ordered = sorted(values)
+    middle = statistics.median(ordered)
+    if len(ordered) < 3:
+        return Ratio(median=middle, low=ordered[0], high=ordered[-1], pairs=len(ordered))
+    draw = random.Random(seed)  # noqa: S311  (resampling, not a secret)
+    medians = sorted(
+        statistics.median(draw.choices(ordered, k=len(ordered))) for _ in range(_RESAMPLES)
+    )
+    low = min(medians[int(0.025 * _RESAMPLES)], middle)
+    high = max(medians[int(0.975 * _RESAMPLES) - 1], middle)
+    return Ratio(median=middle, low=low, high=high, pairs=len(ordered))
+
+
+def half_width(ratio: Ratio) -> float:
+    """Half of the interval relative to the median."""
+    return (ratio.high - ratio.low) / (2 * ratio.median)
+
+
+def scaled(ratio: Ratio, factor: float) -> Ratio:
+    """The same ratio with the candidate's time divided by `factor`."""
+    return Ratio(
+        median=ratio.median * factor,
+        low=ratio.low * factor,
+        high=ratio.high * factor,
+        pairs=ratio.pairs,
+    )
+
+
+def over(speedup_eager: Ratio, compile_over_eager: Ratio) -> Ratio:
+    """Speed-up against torch.compile from two ratios against eager, intervals combined conservatively."""
+    return Ratio(
+        median=speedup_eager.median / compile_over_eager.median,
+        low=speedup_eager.low / compile_over_eager.high,
+        high=speedup_eager.high / compile_over_eager.low,
+        pairs=min(speedup_eager.pairs, compile_over_eager.pairs),
+    )
