@@ -1,0 +1,209 @@
+"""Child processes: started in groups of their own, kept alive, and ended without a trace.
+
+Three nets, one behind the other: SIGTERM then SIGKILL to each child's process group; `PR_SET_PDEATHSIG`,
+by which children end when this process is killed; and `PR_SET_CHILD_SUBREAPER`, by which whatever a child
+leaves behind becomes a child of this process, is found in /proc and killed. Not covered: a process that
+is handed to another service manager on purpose.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+STEADY_S = 60.0
+"""After so long without ending, a child's next pause is the first one again."""
+STOP_S = 12.0
+"""Time to end by itself after SIGTERM; ten seconds are promised."""
+REAP_EVERY_S = 5.0
+LOG_BYTES = 8 << 20
+
+
+def adopt_orphans() -> None:
+    """Let processes that lose their parent come to this one, where `kill_descendants` finds them."""
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _end_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process that should run as long as the site does."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    pass_fds: tuple[int, ...] = ()
+    serves_others: bool = False
+    """Started first and stopped last, since others talk to it until their end."""
+
+
+@dataclass
+class Child:
+    """A program and the process that carries it out just now."""
+
+    program: Program
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    pause_s: float = FIRST_PAUSE_S
+    due: float | None = None
+    """When it is to be started again, on the monotonic clock."""
+
+    def start(self, cwd: Path) -> None:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                self.program.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=dict(self.program.environment),
+                pass_fds=self.program.pass_fds,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        self.started = time.monotonic()
+        self.due = None
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+    @property
+    def ending(self) -> str:
+        """How its process ended, in words."""
+        code = 0 if self.process is None else self.process.returncode
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def last_lines(self, count: int = 8) -> str:
+        """The end of its log, for the terminal."""
+        try:
+            text = self.log.read_bytes()[-8192:].decode(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(f"    {line}" for line in text.strip().splitlines()[-count:])
+
+
+@dataclass
+class Household:
+    """All children of one site."""
+
+    cwd: Path
+    logs: Path
+    report: Callable[[str], None]
+    children: list[Child] = field(default_factory=list)
+    reaped: float = 0.0
+
+    def start(self, program: Program) -> Child:
+        child = Child(program, self.logs / f"{program.name}.log")
+        self.children.append(child)
+        child.start(self.cwd)
+        return child
+
+    def tend(self) -> None:
+        """Notice children that ended, and start them again after a pause that grows."""
+        now = time.monotonic()
+        for child in self.children:
+            if child.alive:
+                if now - child.started > STEADY_S:
+                    child.pause_s = FIRST_PAUSE_S
+            elif child.due is None:
+                child.signal(signal.SIGKILL)
+                child.due = now + child.pause_s
+                self.report(
+                    f"The {child.program.name} ended ({child.ending}) and starts again in "
+                    f"{child.pause_s:.0f} s; its log is {child.log}"
+                )
+                child.pause_s = min(2 * child.pause_s, LONGEST_PAUSE_S)
+            elif now >= child.due:
+                child.start(self.cwd)
+        if now - self.reaped > REAP_EVERY_S:
+            self.reaped = now
+            self._reap_adopted()
+
+    def stop(self, limit_s: float = STOP_S) -> list[int]:
+        """End every child and everything that came from it; returns ids that could not be ended."""
+        try:
+            for last in (False, True):
+                self._stop_some(
+                    [c for c in self.children if c.program.serves_others is last], limit_s
+                )
+        finally:
+            for child in self.children:
+                child.signal(signal.SIGKILL)
+        return kill_descendants()
+
+    def _stop_some(self, children: list[Child], limit_s: float) -> None:
+        for child in children:
+            child.signal(signal.SIGTERM)
+        end = time.monotonic() + limit_s
+        while any(child.alive for child in children) and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def _reap_adopted(self) -> None:
+        """Bury orphans that ended here; our own children are left to their `Popen`."""
+        own = {child.process.pid for child in self.children if child.process is not None}
+        for pid, (parent, state) in _processes().items():
+            if parent == os.getpid() and state == "Z" and pid not in own:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """Parent and state of every process that can be seen."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                found[int(entry.name)] = (int(fields[1]), fields[0])
+    return found
+
+
+def descendants() -> list[int]:
+    """Ids of all processes that descend from this one, zombies left out."""
+    living = {pid: parent for pid, (parent, state) in _processes().items() if state != "Z"}
+    found = {os.getpid()}
+    while more := {pid for pid, parent in living.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {os.getpid()})
+
+
+def kill_descendants(limit_s: float = 5.0) -> list[int]:
+    """SIGKILL whatever still descends from this process; returns what could not be ended."""
+    end = time.monotonic() + limit_s
+    while True:
+        left = descendants()
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.05)

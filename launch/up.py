@@ -1,0 +1,128 @@
+"""`up`: one site with all its processes on this host, until Ctrl-C."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from launch import seed
+from launch.children import Child, Household, adopt_orphans
+from launch.console import LaunchError, complain, say
+from launch.environment import describe_sandbox
+from launch.places import REPOSITORY, VENV
+from launch.stack import HOST, answers, hold, listening, manage, programs
+
+READY_S = 90.0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What is said when the site answers."""
+
+    url: str
+    entry: str
+    """Address that signs in once."""
+    home: str
+    pid: int
+    token: str = ""
+    """API token, only where it was asked for."""
+
+
+def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool) -> int:
+    """Start everything, say where it is, and tend it until a signal comes."""
+    report = complain if as_json else say
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    with hold(home) as lock, listening(port) as listener:
+        adopt_orphans()
+        household = Household(REPOSITORY, home / "logs", report)
+        try:
+            ready = _start(household, home, listener, environ, with_token=as_json)
+            os.pwrite(lock, json.dumps({"url": ready.url, "pid": ready.pid}).encode(), 0)
+            say(json.dumps(asdict(ready)) if as_json else _greeting(ready, environ))
+            seed.seed(home, ready.url, environ, report)
+            while True:
+                household.tend()
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            report("Stopping …")
+        finally:
+            left = household.stop()
+    if left:
+        raise LaunchError(f"These processes could not be ended: {', '.join(map(str, left))}.")
+    report("Stopped.")
+    return 0
+
+
+def _start(
+    household: Household,
+    home: Path,
+    listener: socket.socket,
+    environ: Mapping[str, str],
+    *,
+    with_token: bool,
+) -> Ready:
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    manage(home, environ, "migrate", "--noinput", "--verbosity", "0")
+    _collect_static(home, environ)
+    extra = ("--token", "--token-days", "1") if with_token else ()
+    entry = json.loads(manage(home, environ, "bootstrap", *extra).strip().splitlines()[-1])
+    children = [household.start(program) for program in programs(home, listener, environ)]
+    _wait_until_ready(url, children)
+    return Ready(url, url + entry["entry"], str(home), os.getpid(), entry.get("token", ""))
+
+
+def _collect_static(home: Path, environ: Mapping[str, str]) -> None:
+    """Collect the pages' files, unless they are the ones that were collected last."""
+    if environ.get("WARPSMITH_DEBUG") == "1":
+        return
+    stamp = home / "static.stamp"
+    files = sorted(path for path in (REPOSITORY / "static").rglob("*") if path.is_file())
+    facts = [f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in files]
+    facts.append(
+        (VENV / "warpsmith.json").read_text() if (VENV / "warpsmith.json").exists() else ""
+    )
+    digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    manage(home, environ, "collectstatic", "--noinput", "--verbosity", "0")
+    stamp.write_text(digest)
+
+
+def _wait_until_ready(url: str, children: list[Child]) -> None:
+    end = time.monotonic() + READY_S
+    while not answers(url):
+        for child in children:
+            if not child.alive:
+                complain(child.last_lines())
+                raise LaunchError(
+                    f"The {child.program.name} ended at its start ({child.ending}); its last lines "
+                    f"are above, all of them in {child.log}."
+                )
+        if time.monotonic() > end:
+            raise LaunchError(
+                f"The site did not answer within {READY_S:.0f} s; see {children[0].log}."
+            )
+        time.sleep(0.1)
+
+
+def _greeting(ready: Ready, environ: Mapping[str, str]) -> str:
+    sandbox = "none" if environ.get("WARPSMITH_UNSANDBOXED") == "1" else describe_sandbox()
+    return "\n".join(
+        [
+            "",
+            f"Warpsmith runs at {ready.url}",
+            f"  sign in once   {ready.entry}",
+            f"  folder         {ready.home} (logs in {ready.home}/logs)",
+            f"  sandbox        {sandbox}",
+            "  stop           Ctrl-C",
+            "",
+        ]
+    )

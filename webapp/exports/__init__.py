@@ -1,0 +1,1 @@
+"""The way home: what leaves the site as an installable extension."""
