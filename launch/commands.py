@@ -19,10 +19,10 @@ Command = Callable[[argparse.Namespace, Mapping[str, str]], int]
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     """Run one command; returns its exit code."""
     options = _parser().parse_args(arguments)
-    run: Command = options.run
+    command: Command = options.run
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return run(options, environ)
+        return command(options, environ)
     except LaunchError as error:
         complain(str(error))
         return 1
@@ -47,7 +47,13 @@ def _parser() -> argparse.ArgumentParser:
 
     add("setup", _nothing, "make .venv and install what running needs")
     add("setup-dev", _nothing, "the same with what checks and tests need")
-    _add_place(add("up", _up, "run the site and its workers until Ctrl-C"), 8000)
+    command = add("up", _up, "run the site and its workers until Ctrl-C")
+    command.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    command.add_argument(
+        "--home", default="", help="run-time folder; else WARPSMITH_HOME, else var"
+    )
+    command.add_argument("--json", action="store_true", help="say when ready as one line of JSON")
+    command.add_argument("--no-examples", action="store_true", help="upload no examples")
     command = add("demo", _demo, "optimise an example through the REST API and use the result")
     command.add_argument("--example", default="", help="folder name in examples/")
     command.add_argument("--url", default="", help="a running site; else one is found or started")
@@ -59,20 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_place(command: argparse.ArgumentParser, port: int) -> None:
-    command.add_argument("--port", type=int, default=port, help="0 takes a free one")
-    command.add_argument(
-        "--home", default="", help="run-time folder; else WARPSMITH_HOME, else var"
-    )
-    command.add_argument("--json", action="store_true", help="say when ready as one line of JSON")
-
-
 def _nothing(_options: argparse.Namespace, _environ: Mapping[str, str]) -> int:
     return 0
 
 
 def _up(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    return up.run(home_of(environ, options.home), options.port, environ, as_json=options.json)
+    home = home_of(environ, options.home)
+    examples = not options.no_examples
+    return up.run(home, options.port, environ, as_json=options.json, examples=examples)
 
 
 def _demo(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

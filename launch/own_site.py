@@ -56,7 +56,9 @@ def own_site(
     )
     try:
         ready = json.loads(_first_line(process, READY_S))
-        yield OwnSite(ready["url"], ready["entry"], ready["token"], Path(ready["home"]), ready["pid"])
+        yield OwnSite(
+            ready["url"], ready["entry"], ready["token"], Path(ready["home"]), ready["pid"]
+        )
     finally:
         _end(process)
 

@@ -133,10 +133,10 @@ def programs(home: Path, listener: socket.socket, environ: Mapping[str, str]) ->
             *_QUIET_CELERY,
         )
 
-    web = (python, "-m", "uvicorn", "webapp.asgi:application", "--fd", str(listener.fileno()))
-    web += ("--timeout-graceful-shutdown", "5", "--no-server-header", "--log-level", "warning")
+    uvicorn = (python, "-m", "uvicorn", "webapp.asgi:application", "--fd", str(listener.fileno()))
+    quiet = ("--timeout-graceful-shutdown", "5", "--no-server-header", "--log-level", "warning")
     found = [
-        Program("web server", web, site, (listener.fileno(),)),
+        Program("web server", (*uvicorn, *quiet), site, (listener.fileno(),)),
         Program("recorder", celery("webapp.celery_app", "web", "web", 2), site),
         Program("session host", (python, "manage.py", "sessions_host"), site),
         Program("builder", celery("workers.celery_app", "build", "build", 1), worker),

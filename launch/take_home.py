@@ -61,6 +61,13 @@ class Called:
     relative_error: float
 
 
+def build_and_call(archive: bytes, folder: Path, environ: Mapping[str, str]) -> Called:
+    """The whole way: unpack, install, call, compare; a `LaunchError` where it breaks."""
+    project = unpack(archive, folder / "source")
+    install(project, folder / "installed", environ)
+    return call(package_of(project), folder / "installed", environ)
+
+
 def unpack(archive: bytes, folder: Path) -> Path:
     """Unpack a source zip; returns the project's folder inside."""
     with zipfile.ZipFile(io.BytesIO(archive)) as file:
@@ -68,7 +75,7 @@ def unpack(archive: bytes, folder: Path) -> Path:
         roots = {name.split("/")[0] for name in names}
         if len(roots) != 1 or any(".." in name or name.startswith("/") for name in names):
             raise LaunchError("The source zip does not hold one folder.")
-        file.extractall(folder)  # noqa: S202 - the names were looked at above
+        file.extractall(folder)
     return folder / roots.pop()
 
 

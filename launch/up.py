@@ -35,7 +35,7 @@ class Ready:
     """API token, only where it was asked for."""
 
 
-def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool) -> int:
+def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool, examples: bool) -> int:
     """Start everything, say where it is, and tend it until a signal comes."""
     report = complain if as_json else say
     for number in (signal.SIGHUP, signal.SIGTERM):
@@ -47,7 +47,8 @@ def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool) -> 
             ready = _start(household, home, listener, environ, with_token=as_json)
             os.pwrite(lock, json.dumps({"url": ready.url, "pid": ready.pid}).encode(), 0)
             say(json.dumps(asdict(ready)) if as_json else _greeting(ready, environ))
-            seed.seed(home, ready.url, environ, report)
+            if examples:
+                seed.seed(home, ready.url, environ, report)
             while True:
                 household.tend()
                 time.sleep(0.2)

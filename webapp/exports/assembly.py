@@ -9,7 +9,6 @@ from pathlib import Path
 from string import Template
 
 from workers.evaluation.build_flags import CPU_COMPILE_FLAGS, CPU_LINK_FLAGS, TORCH_TARGET_VERSION
-from workers.workspace.binding import binding_source
 
 from webapp.exports.naming import Names, names_for
 from webapp.exports.operators import kernel_ops_module
@@ -18,6 +17,7 @@ from workers.protocol.codec import Json, ProtocolError, to_json
 from workers.protocol.ops import MANIFEST_PATH, OpManifest, parse_manifest
 from workers.protocol.problem import Target
 from workers.protocol.verdict import Evaluation, Ratio, Status
+from workers.workspace.binding import binding_source
 from workers.workspace.layout import MODEL, MODEL_NEW, kernel_sources
 
 TEMPLATES = Path(__file__).parent / "project"

@@ -6,6 +6,9 @@ torch.compile and torch.export can trace through it.
 
 from __future__ import annotations
 
+import keyword
+
+from webapp.exports.rewriting import NotExportable
 from workers.protocol.ops import InputKind, Op, OpManifest, expression_names, parse_expression
 
 _HEAD = '''"""The operators of this package; generated. They are also at torch.ops.{namespace}."""
@@ -32,8 +35,10 @@ def kernel_ops_module(manifest: OpManifest, namespace: str, package: str) -> str
 
 
 def _operator(op: Op, namespace: str) -> str:
-    arguments = ", ".join(item.name for item in op.inputs)
-    first = next((item.name for item in op.inputs if item.kind is InputKind.TENSOR), None)
+    if keyword.iskeyword(op.name):
+        raise NotExportable(f"The op {op.name!r} has a name that Python reserves; rename it.")
+    arguments = ", ".join(_safe(item.name) for item in op.inputs)
+    first = next((_safe(item.name) for item in op.inputs if item.kind is InputKind.TENSOR), None)
     outputs = []
     for output in op.outputs:
         shape = "".join(f"{_python(size, op)}, " for size in output.shape)
@@ -48,6 +53,10 @@ def _operator(op: Op, namespace: str) -> str:
     )
 
 
+def _safe(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
 def _python(expression: str, op: Op) -> str:
     """An expression of the manifest in Python: `x.0` becomes `x.shape[0]`, `/` divides whole numbers."""
     words = []
@@ -56,7 +65,8 @@ def _python(expression: str, op: Op) -> str:
         if token == "/":  # noqa: S105 - a word of the expression
             words.append("//")
         elif not dot:
-            words.append(token)
+            words.append(_safe(token))
         else:
+            name = _safe(name)
             words.append(f"{name}.numel()" if part == "numel" else f"{name}.shape[{part}]")
     return " ".join(words)
