@@ -24,7 +24,9 @@ def problem_with(url: str) -> str:
     """One sentence that says why an address cannot be used; empty when it can."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
-        return f"WARPSMITH_REDIS_URL is {url!r}; write unix:///path/redis.sock or redis://host:6379/0"
+        return (
+            f"WARPSMITH_REDIS_URL is {url!r}; write unix:///path/redis.sock or redis://host:6379/0"
+        )
     if parts.scheme == "unix" and len(parts.path.encode()) > MAX_SOCKET_PATH_BYTES:
         return (
             f"the path of the Redis socket has {len(parts.path.encode())} bytes, "

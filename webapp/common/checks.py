@@ -1,12 +1,12 @@
 """System checks: mistakes in the settings stop the start and name themselves.
 
-    webapp.E001  a WARPSMITH_ variable has a value that cannot be used
-    webapp.E002  TIME_ZONE is not UTC: Celery would shift the process's clock
-    webapp.E003  Redis cannot be addressed
-    webapp.E004  the run-time folder cannot be written
-    webapp.E005  the secret key is too short to sign anything with
-    webapp.W001  WARPSMITH_DEBUG is on although other hosts may come
-    webapp.W002  other hosts may come without HTTPS
+webapp.E001  a WARPSMITH_ variable has a value that cannot be used
+webapp.E002  TIME_ZONE is not UTC: Celery would shift the process's clock
+webapp.E003  Redis cannot be addressed
+webapp.E004  the run-time folder cannot be written
+webapp.E005  the secret key is too short to sign anything with
+webapp.W001  WARPSMITH_DEBUG is on although other hosts may come
+webapp.W002  other hosts may come without HTTPS
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> l
     if redis:
         found.append(Error(redis, id="webapp.E003"))
     found += [
-        Error(f"{folder} cannot be written; set WARPSMITH_HOME to a folder of yours", id="webapp.E004")
+        Error(
+            f"{folder} cannot be written; set WARPSMITH_HOME to a folder of yours", id="webapp.E004"
+        )
         for folder in (settings.HOME, settings.ARTIFACTS)
         if not _writable(folder)
     ]
     if len(settings.SECRET_KEY) < MIN_SECRET_CHARS:
         found.append(
-            Error(f"WARPSMITH_SECRET_KEY needs at least {MIN_SECRET_CHARS} characters", id="webapp.E005")
+            Error(
+                f"WARPSMITH_SECRET_KEY needs at least {MIN_SECRET_CHARS} characters",
+                id="webapp.E005",
+            )
         )
     return found + _check_exposure()
 
@@ -51,7 +56,9 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **_kwargs: Any) -> l
 def _check_exposure() -> list[CheckMessage]:
     found: list[CheckMessage] = []
     if settings.HOSTS and settings.DEBUG:
-        found.append(Warning("WARPSMITH_DEBUG shows settings and code to other hosts", id="webapp.W001"))
+        found.append(
+            Warning("WARPSMITH_DEBUG shows settings and code to other hosts", id="webapp.W001")
+        )
     if settings.HOSTS and not settings.HTTPS:
         found.append(
             Warning(

@@ -83,7 +83,9 @@ class Evaluation(Identified):
 
     class Meta:
         ordering: ClassVar = ["-created_at"]
-        indexes: ClassVar = [models.Index(fields=["problem", "-created_at"], name="evaluation_recent")]
+        indexes: ClassVar = [
+            models.Index(fields=["problem", "-created_at"], name="evaluation_recent")
+        ]
         constraints: ClassVar = [
             models.CheckConstraint(
                 condition=models.Q(state__in=EvaluationState.values), name="evaluation_state"
@@ -156,7 +158,9 @@ class Job(Identified):
     evaluation = models.ForeignKey(Evaluation, on_delete=models.CASCADE, related_name="jobs")
     kind = models.CharField(max_length=10, choices=JobKindChoice)
     queue = models.CharField(max_length=60)
-    state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED, db_index=True)
+    state = models.CharField(
+        max_length=10, choices=JobState, default=JobState.QUEUED, db_index=True
+    )
     attempt = models.PositiveIntegerField(default=1)
     fence = models.PositiveIntegerField(default=1)
     """Grows with each attempt; answers with another one are refused."""
@@ -178,7 +182,9 @@ class Job(Identified):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["evaluation", "kind"], name="job_once_per_kind"),
             models.CheckConstraint(condition=models.Q(state__in=JobState.values), name="job_state"),
-            models.CheckConstraint(condition=models.Q(kind__in=JobKindChoice.values), name="job_kind"),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=JobKindChoice.values), name="job_kind"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -194,7 +200,9 @@ class Baseline(Identified):
     """What torch.compile gains over eager: a paired ratio, never a time, so that it can be kept."""
 
     problem = models.ForeignKey(Problem, on_delete=models.CASCADE, related_name="baselines")
-    evaluation = models.OneToOneField(Evaluation, on_delete=models.CASCADE, related_name="baseline_row")
+    evaluation = models.OneToOneField(
+        Evaluation, on_delete=models.CASCADE, related_name="baseline_row"
+    )
     device_name = models.CharField(max_length=200)
     torch_version = models.CharField(max_length=60)
     precision = models.CharField(max_length=10)
@@ -209,7 +217,8 @@ class Baseline(Identified):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(
-                fields=["problem", "device_name", "torch_version", "precision"], name="baseline_once"
+                fields=["problem", "device_name", "torch_version", "precision"],
+                name="baseline_once",
             )
         ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 from uuid import UUID
 
@@ -20,6 +21,8 @@ logger = logging.getLogger(__name__)
 BELL_SECONDS = 1.0
 """How long a bell may hold up its ringer."""
 
+SILENT_SECONDS = 2.0
+
 WORK_GROUP = "work"
 """Rung when a session waits for a host, or when somebody asked a running one for something."""
 
@@ -29,16 +32,23 @@ def stream_group(stream_id: UUID) -> str:
     return f"stream.{stream_id.hex}"
 
 
+class _Silence:
+    """After a bell that failed, others are not even tried for a while: each costs its ringer time."""
+
+    until = 0.0
+
+
 async def ring(group: str, message: dict[str, Any]) -> bool:
     """Send a message to a group; tells whether Redis took it."""
     layer = get_channel_layer()
-    if layer is None:
+    if layer is None or time.monotonic() < _Silence.until:
         return False
     try:
         async with asyncio.timeout(BELL_SECONDS):
             await layer.group_send(group, message)
     except (RedisError, OSError, TimeoutError) as error:
-        logger.warning("no bell for %s: %s", group, error)
+        _Silence.until = time.monotonic() + SILENT_SECONDS
+        logger.warning("no bell for %s: %s", group, error or type(error).__name__)
         return False
     return True
 

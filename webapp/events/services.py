@@ -33,7 +33,9 @@ def append(stream_id: UUID, kind: EventKind, body: dict[str, Json]) -> Event:
     """
     size = len(to_json(body))
     if size > MAX_BODY_BYTES:
-        raise ValueError(f"the body of a {kind} event has {size:,} bytes; {MAX_BODY_BYTES:,} are allowed")
+        raise ValueError(
+            f"the body of a {kind} event has {size:,} bytes; {MAX_BODY_BYTES:,} are allowed"
+        )
     with transaction.atomic():
         if Stream.objects.filter(pk=stream_id).update(last_seq=F("last_seq") + 1) != 1:
             raise Stream.DoesNotExist(f"no stream {stream_id}")

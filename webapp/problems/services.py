@@ -38,7 +38,7 @@ def create_problem(team: Team, user: User, files: Mapping[str, bytes], title: st
     if upload.spec.target not in OPEN_TARGETS:
         raise UserError(
             f"problem.toml: there is no {upload.spec.target.value} worker here yet; "
-            f"use target = \"{OPEN_TARGETS[0].value}\".",
+            f'use target = "{OPEN_TARGETS[0].value}".',
             "problem.toml",
         )
     digest = put_files(artifact_store(), upload.files)

@@ -64,9 +64,13 @@ def _read_text(path: str, content: bytes) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise UserError(f"{path} is not UTF-8 text (line {line}): save it as UTF-8.", path) from error
+        raise UserError(
+            f"{path} is not UTF-8 text (line {line}): save it as UTF-8.", path
+        ) from error
     if "\0" in text:
-        raise UserError(f"{path} holds a NUL character: upload the source text, not a binary file.", path)
+        raise UserError(
+            f"{path} holds a NUL character: upload the source text, not a binary file.", path
+        )
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.endswith("\n") or not text else text + "\n"
 
@@ -75,7 +79,9 @@ def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text, filename=MODEL)
     except SyntaxError as error:
-        raise UserError(f"{MODEL} line {error.lineno or 1}: {error.msg}: correct the syntax.", MODEL) from error
+        raise UserError(
+            f"{MODEL} line {error.lineno or 1}: {error.msg}: correct the syntax.", MODEL
+        ) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{MODEL} is nested too deeply to be read: simplify it.", MODEL) from error
 
@@ -85,14 +91,17 @@ def _check_contract(tree: ast.Module) -> None:
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if "Model" not in classes:
         raise UserError(
-            f"{MODEL} has no class Model: name your torch.nn.Module `Model`, at the top level.", MODEL
+            f"{MODEL} has no class Model: name your torch.nn.Module `Model`, at the top level.",
+            MODEL,
         )
     methods = {node.name for node in classes["Model"].body if isinstance(node, ast.FunctionDef)}
     if "forward" not in methods and not _may_inherit(classes["Model"]):
         raise UserError(f"{MODEL}: class Model has no method forward: add it.", MODEL)
     for name in _FUNCTIONS:
         if name not in functions:
-            purpose = "forward's arguments" if name == "get_inputs" else "the arguments of Model(...)"
+            purpose = (
+                "forward's arguments" if name == "get_inputs" else "the arguments of Model(...)"
+            )
             raise UserError(
                 f"{MODEL} has no function {name}(): add one at the top level that returns {purpose} in a list.",
                 MODEL,

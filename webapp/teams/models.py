@@ -51,7 +51,9 @@ class Membership(Identified):
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["team", "user"], name="membership_once"),
-            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=Role.values), name="membership_role"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -18,14 +18,18 @@ ENTRY_LINK_HOURS = 12
 def ensure_team(name: str, owner: User) -> Team:
     """The team of this name, made with its owner if it does not exist."""
     with transaction.atomic():
-        team, _ = Team.objects.get_or_create(slug=slugify(name)[:60] or "team", defaults={"name": name})
+        team, _ = Team.objects.get_or_create(
+            slug=slugify(name)[:60] or "team", defaults={"name": name}
+        )
         Membership.objects.get_or_create(team=team, user=owner, defaults={"role": Role.OWNER})
     return team
 
 
 def add_member(team: Team, user: User, role: Role = Role.MEMBER) -> Membership:
     """Put a user into a team, or give a member another role."""
-    membership, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": role})
+    membership, _ = Membership.objects.update_or_create(
+        team=team, user=user, defaults={"role": role}
+    )
     return membership
 
 

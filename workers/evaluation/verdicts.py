@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from workers.protocol.diagnostics import Finding
 from workers.protocol.requests import BuildResult, BuildStatus, EvaluateRequest
 from workers.protocol.verdict import Evaluation, Status
@@ -36,6 +38,17 @@ def from_build(request: EvaluateRequest, build: BuildResult) -> Evaluation:
         findings=findings,
         durations_ms={"build": round(1e3 * build.seconds, 1)},
         artifacts={"build_log": build.log} if build.log else {},
+    )
+
+
+def with_build(evaluation: Evaluation, build: BuildResult) -> Evaluation:
+    """The judge's verdict, completed by what the builder knows."""
+    known = {"build_log": build.log, "library": build.library}
+    kept = {name: digest for name, digest in known.items() if digest}
+    return dataclasses.replace(
+        evaluation,
+        durations_ms={"build": round(1e3 * build.seconds, 1), **evaluation.durations_ms},
+        artifacts={**evaluation.artifacts, **kept},
     )
 
 

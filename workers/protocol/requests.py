@@ -111,3 +111,15 @@ class JobAnswer:
     worker: str
     extra: dict[str, Json] = field(default_factory=dict)
     version: int = 1
+
+
+@dataclass(frozen=True)
+class JobPulse:
+    """A worker's sign of life: it has begun the job, or is still at it. May be lost."""
+
+    job: str
+    attempt: int
+    fence: int
+    token: str
+    worker: str
+    version: int = 1

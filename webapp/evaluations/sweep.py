@@ -1,0 +1,101 @@
+"""The sweeper: makes up for every message that was lost and every worker that died.
+
+It runs every two seconds beside the recorder and needs nothing but database and artifact store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils import timezone
+
+from webapp.common.artifacts import artifact_store
+from webapp.evaluations.attempts import fail_attempt, give_up
+from webapp.evaluations.hints import message_of, send_hint
+from webapp.evaluations.models import OPEN_JOB_STATES, Job, JobState
+from webapp.evaluations.recording import SILENCE, record_result
+
+FIRST_REPEAT = timedelta(seconds=10)
+"""How long a hint may go without a sign of life before it is sent again; doubles with each one."""
+
+LAST_REPEAT = timedelta(minutes=5)
+
+NOBODY = timedelta(hours=1)
+"""A job that no worker began in this time is given up."""
+
+QUIET = timedelta(seconds=20)
+QUIET_WANTED = timedelta(seconds=2)
+
+STARVED = timedelta(minutes=15)
+"""A background job that waited so long no longer asks whether sessions run."""
+
+
+def sweep(*, messages_flow: bool) -> None:
+    """Look after all open jobs once.
+
+    `messages_flow` says that workers' signs of life arrive: Redis is there and the recorder has no
+    backlog. While they do not, silence proves nothing, and running jobs get more time.
+    """
+    now = timezone.now()
+    if not messages_flow:
+        extend_deadlines(now)
+    related = ("evaluation__problem__team", "evaluation__snapshot")
+    for job in Job.objects.select_related(*related).filter(state__in=OPEN_JOB_STATES):
+        _look_after(job, now)
+
+
+def extend_deadlines(now: datetime) -> None:
+    """Give every running job another spell; also called when the sweeper itself begins."""
+    Job.objects.filter(state=JobState.RUNNING, deadline__lt=now + SILENCE).update(
+        deadline=now + SILENCE
+    )
+
+
+def start_background_jobs(*, sessions_run: bool, wanted: Collection[UUID]) -> int:
+    """Release background jobs to queues that have been quiet for a while; returns how many.
+
+    Once begun, such a job holds its device for up to a minute. So it waits until no session runs and no
+    other job was open for a while: QUIET, or QUIET_WANTED where somebody looks forward to it (`wanted`
+    holds ids of problems). On a site that is never quiet it goes at last when it is STARVED.
+    """
+    now = timezone.now()
+    waiting = Job.objects.select_related("evaluation").filter(state=JobState.IDLE)
+    if sessions_run:
+        waiting = waiting.filter(created_at__lt=now - STARVED)
+    taken: set[str] = set()
+    started = 0
+    for job in waiting.order_by("created_at")[:50]:
+        quiet = QUIET_WANTED if job.evaluation.problem_id in wanted else QUIET
+        if job.queue in taken or _busy_since(job.queue, now - quiet):
+            continue
+        taken.add(job.queue)
+        moved = Job.objects.filter(pk=job.pk, state=JobState.IDLE).update(state=JobState.QUEUED)
+        if moved and send_hint(job.pk):
+            started += 1
+    return started
+
+
+def _busy_since(queue: str, moment: datetime) -> bool:
+    """Whether a queue has open jobs, or had some after a moment."""
+    jobs = Job.objects.filter(queue=queue)
+    return jobs.filter(Q(state__in=OPEN_JOB_STATES) | Q(finished_at__gt=moment)).exists()
+
+
+def _look_after(job: Job, now: datetime) -> None:
+    digest = artifact_store().get_ref(message_of(job).result_key)
+    if digest is not None:
+        record_result(job, digest, "")
+    elif job.state == JobState.RUNNING:
+        if job.deadline is None or job.deadline < now:
+            fail_attempt(job, "its worker fell silent.", worker_lost=True)
+    elif job.created_at < now - NOBODY and job.attempt == 1:
+        give_up(job, f"no worker took it from the queue {job.queue}; is one running?")
+    elif job.hinted_at is None or job.hinted_at < now - _patience(job.hints):
+        send_hint(job.pk)
+
+
+def _patience(hints: int) -> timedelta:
+    return min(FIRST_REPEAT * 2 ** max(0, hints - 1), LAST_REPEAT)

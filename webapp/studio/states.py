@@ -1,0 +1,39 @@
+"""Moves of a session from state to state: compare-and-set, with the event in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.events.services import append
+from webapp.studio.models import FINAL_STATES, Session, SessionState
+from workers.protocol.events import EventKind
+
+
+def move(
+    session_id: UUID,
+    sources: Collection[SessionState],
+    target: SessionState,
+    reason: str = "",
+    *,
+    fence: int | None = None,
+    **fields: Any,
+) -> bool:
+    """Move a session that is in one of the source states; tells whether this call did it.
+
+    With a fence only the host that holds the session may. Further fields are set along with the state.
+    """
+    with transaction.atomic():
+        rows = Session.objects.filter(pk=session_id, state__in=sources)
+        if fence is not None:
+            rows = rows.filter(fence=fence)
+        if target in FINAL_STATES:
+            fields = {"finished_at": timezone.now(), "lease_until": None, **fields}
+        if rows.update(state=target, reason=reason, **fields) != 1:
+            return False
+        append(session_id, EventKind.SESSION_STATE, {"state": target.value, "reason": reason})
+    return True
