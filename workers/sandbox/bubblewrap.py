@@ -17,7 +17,12 @@ from workers.sandbox.view import Kind, Step
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _FLAGS = {"RLIMIT_AS": "as", "RLIMIT_NPROC": "nproc", "RLIMIT_CPU": "cpu", "RLIMIT_FSIZE": "fsize"}
 _FLAGS |= {"RLIMIT_NOFILE": "nofile", "RLIMIT_CORE": "core"}
-_BIND = {Kind.SHOW: "--ro-bind", Kind.SHARE: "--bind", Kind.DEVICE: "--dev-bind", Kind.LINK: "--symlink"}
+_BIND = {
+    Kind.SHOW: "--ro-bind",
+    Kind.SHARE: "--bind",
+    Kind.DEVICE: "--dev-bind",
+    Kind.LINK: "--symlink",
+}
 
 
 def program() -> str | None:
@@ -29,7 +34,13 @@ def options(
     profile: Profile, steps: Sequence[Step], *, root: bool, filter_handle: int | None
 ) -> list[str]:
     """All options but the command, to be handed over through `--args`."""
-    words = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    words = [
+        "--unshare-ipc",
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
     words += ["--hostname", "sandbox", "--new-session", "--die-with-parent"]
     if root:
         words += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -68,5 +79,9 @@ def command(
         words += ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
         words += ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
     if limits:
-        words += ["/usr/bin/prlimit", *(f"--{_FLAGS[name]}={value}" for name, value in limits), "--"]
+        words += [
+            "/usr/bin/prlimit",
+            *(f"--{_FLAGS[name]}={value}" for name, value in limits),
+            "--",
+        ]
     return [*words, *argv]

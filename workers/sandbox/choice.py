@@ -76,7 +76,9 @@ def _remedy(wanted: tuple[str, ...]) -> str:
 
 
 def _has_sys_admin() -> bool:
-    line = next((x for x in _read("/proc/self/status").splitlines() if x.startswith("CapEff:")), "CapEff: 0")
+    line = next(
+        (x for x in _read("/proc/self/status").splitlines() if x.startswith("CapEff:")), "CapEff: 0"
+    )
     return bool(int(line.split()[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 

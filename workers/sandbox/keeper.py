@@ -14,15 +14,33 @@ Each dies with its parent, and the kernel kills all that is inside when `first` 
 as JSON lines: `child-pid`, then `exit-code` or `exit-signal`, or `error`. Needs Linux 5.12.
 """
 
+# pathlib would cost start-up; /tmp is only the place where the new root is built.
+# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH120, PTH123, PTH211, S108
+from __future__ import annotations
+
 import ctypes
 import marshal
 import os
 import resource
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    Plan = dict[str, Any]
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    4096,
+    16384,
+    1 << 18,
+)
 MNT_DETACH = 2
 NR_MOUNT_SETATTR = 442
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
@@ -48,10 +66,14 @@ class SocketFilter(ctypes.Structure):
 
 
 class InterfaceRequest(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char * 16), ("flags", ctypes.c_short), ("rest", ctypes.c_char * 22)]
+    _fields_ = [
+        ("name", ctypes.c_char * 16),
+        ("flags", ctypes.c_short),
+        ("rest", ctypes.c_char * 22),
+    ]
 
 
-def check(result, what):
+def check(result: int, what: str) -> int:
     """Raise OSError with the kernel's reason where a C function failed."""
     if result < 0:
         code = ctypes.get_errno()
@@ -59,12 +81,12 @@ def check(result, what):
     return result
 
 
-def prctl(option, value, what, extra=0):
-    words = [ctypes.c_ulong(word) for word in (value, extra, 0, 0)]
-    return check(LIBC.prctl(option, *words), what)
+def prctl(option: int, value: int, what: str) -> None:
+    words = [ctypes.c_ulong(word) for word in (value, 0, 0, 0)]
+    check(LIBC.prctl(option, *words), what)
 
 
-def report(status, key, value):
+def report(status: int, key: str, value: int | str) -> None:
     """Write one line of news; text is cut to what needs no escaping in JSON."""
     if isinstance(value, str):
         safe = "".join(c if 32 <= ord(c) < 127 and c not in '"\\' else "?" for c in value)
@@ -72,36 +94,47 @@ def report(status, key, value):
     os.write(status, f'{{"{key}": {value}}}\n'.encode())
 
 
-def die_with(parent):
+def die_with(parent: int) -> None:
     """Be killed when the parent dies, also if it has died already."""
     prctl(PR_SET_PDEATHSIG, SIGKILL, "die with parent")
     if parent and os.getppid() != parent:
         os._exit(SETUP_FAILED)
 
 
-def enter_namespaces(plan):
+def join_groups(plan: Plan) -> None:
+    """Enter the control groups; every later process inherits them."""
     for entrance in plan["cgroups"]:
         with open(entrance, "wb", buffering=0) as file:
             file.write(b"0")
+
+
+def enter_namespaces(plan: Plan) -> None:
+    join_groups(plan)
     uid, gid = os.getuid(), os.getgid()
     spaces = NEW_MOUNT | NEW_UTS | NEW_IPC | NEW_PID | NEW_NET
     if plan["uid"] is None:
         check(LIBC.unshare(NEW_USER), "new user namespace")
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+        maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+        for name, text in maps.items():
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     check(LIBC.unshare(spaces), "new namespaces")
     LIBC.unshare(NEW_CGROUP)
 
 
-def mount(source, target, kind=None, flags=0, data=None):
+def mount(
+    source: str | None,
+    target: str,
+    kind: str | None = None,
+    flags: int = 0,
+    data: str | None = None,
+) -> None:
     words = [None if word is None else word.encode() for word in (source, target, kind, data)]
-    source, target, kind, data = words
-    what = f"mount on {target.decode()}"
-    check(LIBC.mount(source, target, kind, ctypes.c_ulong(flags), data), what)
+    result = LIBC.mount(*words[:3], ctypes.c_ulong(flags), words[3])
+    check(result, f"mount {source} on {target}")
 
 
-def set_attributes(path, attributes, flags=0):
+def set_attributes(path: str, attributes: int, flags: int = 0) -> None:
     request = MountAttributes(attributes, 0, 0, 0)
     result = LIBC.syscall(
         ctypes.c_long(NR_MOUNT_SETATTR),
@@ -114,7 +147,7 @@ def set_attributes(path, attributes, flags=0):
     check(result, f"attributes of {path} (needs Linux 5.12)")
 
 
-def build_root(steps):
+def build_root(steps: list[tuple[str, str, str, int, int]]) -> None:
     """Build the new root from the steps while the old one is still at hand, then drop the old one."""
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=0755")
@@ -132,7 +165,7 @@ def build_root(steps):
     os.chdir("/")
 
 
-def take(kind, path, source, size, mode):
+def take(kind: str, path: str, source: str, size: int, mode: int) -> None:
     target, origin = "/new" + path.rstrip("/"), "/old" + source
     if kind == "folder":
         os.makedirs(target, mode=0o755, exist_ok=True)
@@ -152,7 +185,7 @@ def take(kind, path, source, size, mode):
         bind(kind, origin, target)
 
 
-def bind(kind, origin, target):
+def bind(kind: str, origin: str, target: str) -> None:
     if not os.path.exists(target):
         if os.path.isdir(origin):
             os.makedirs(target)
@@ -166,7 +199,7 @@ def bind(kind, origin, target):
     set_attributes(target, attributes, AT_RECURSIVE)
 
 
-def raise_loopback():
+def raise_loopback() -> None:
     """Bring up `lo`, the only network device of the new network namespace."""
     handle = check(LIBC.socket(2, 1, 0), "socket")
     request = InterfaceRequest(b"lo", 1 | 64, b"")
@@ -174,7 +207,7 @@ def raise_loopback():
     os.close(handle)
 
 
-def give_up_privileges(uid):
+def give_up_privileges(uid: int | None) -> None:
     """Lose every capability for ever, become the identity's user where we are root."""
     prctl(PR_SET_NO_NEW_PRIVS, 1, "no new privileges")
     prctl(PR_CAP_AMBIENT, 4, "ambient capabilities")
@@ -189,7 +222,7 @@ def give_up_privileges(uid):
     check(LIBC.capset(ctypes.byref(header), (ctypes.c_uint32 * 6)()), "drop capabilities")
 
 
-def run_command(plan, status):
+def run_command(plan: Plan, status: int) -> NoReturn:
     """Become the program. Never returns."""
     try:
         os.setsid()
@@ -207,14 +240,14 @@ def run_command(plan, status):
         if plan["filter"]:
             program = SocketFilter(len(plan["filter"]) // 8, plan["filter"])
             check(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(program)), "seccomp")
-        os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])
+        os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])  # noqa: S606
     except OSError as error:
         report(status, "error", f"{plan['argv'][0]}: {error}")
     finally:
         os._exit(SETUP_FAILED)
 
 
-def reap(command, status):
+def reap(command: int, status: int) -> NoReturn:
     """Wait for the command while taking in orphans, and tell how it ended."""
     while True:
         pid, state = os.waitpid(-1, 0)
@@ -227,17 +260,18 @@ def reap(command, status):
         os._exit(os.WEXITSTATUS(state))
 
 
-def close_others(keep):
+def close_others(keep: int) -> None:
     """Close all but the standard streams and one descriptor."""
     os.closerange(3, keep)
     os.closerange(keep + 1, 65536)
 
 
-def first_process(plan, status, keeper_is_parent):
+def first_process(plan: Plan, status: int, life: int) -> NoReturn:
     """Process 1 inside. Never returns."""
     try:
         die_with(0)
-        if not keeper_is_parent():
+        # The keeper has no number in here, so a byte from it stands for its being alive.
+        if os.read(life, 1) != b"k":
             os._exit(SETUP_FAILED)
         build_root(plan["steps"])
         raise_loopback()
@@ -258,30 +292,26 @@ def first_process(plan, status, keeper_is_parent):
         os._exit(SETUP_FAILED)
 
 
-def keep_namespaces(plan, status):
+def keep_namespaces(plan: Plan, status: int) -> NoReturn:
     enter_namespaces(plan)
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(write_end)
-
-        def keeper_is_parent():
-            # Outside processes have no number in here, so a byte of the keeper stands for its life.
-            return os.read(read_end, 1) == b"k"
-
-        first_process(plan, status, keeper_is_parent)
+        first_process(plan, status, read_end)
     report(status, "child-pid", child)
     os.write(write_end, b"k")
     close_others(status)
     _, state = os.waitpid(child, 0)
-    os._exit(os.waitstatus_to_exitcode(state) & 0xFF)
+    if os.WIFSIGNALED(state):
+        report(status, "exit-signal", os.WTERMSIG(state))
+        os._exit(128 + os.WTERMSIG(state))
+    os._exit(os.WEXITSTATUS(state))
 
 
-def keep_group(plan, status):
+def keep_group(plan: Plan, status: int) -> NoReturn:
     """Without a sandbox: only limits, and a keeper to which orphans come home so that they can be found."""
-    for entrance in plan["cgroups"]:
-        with open(entrance, "wb", buffering=0) as file:
-            file.write(b"0")
+    join_groups(plan)
     prctl(PR_SET_CHILD_SUBREAPER, 1, "take in orphans")
     command = os.fork()
     if command == 0:
@@ -291,11 +321,11 @@ def keep_group(plan, status):
     reap(command, status)
 
 
-def main():
+def main() -> None:
     plan_handle, status = int(sys.argv[1]), int(sys.argv[2])
     os.set_inheritable(status, False)
     with open(plan_handle, "rb") as file:
-        plan = marshal.loads(file.read())
+        plan = marshal.loads(file.read())  # noqa: S302 - written by our own spawner
     try:
         die_with(plan["parent"])
         if plan["kind"] == "namespaces":

@@ -52,6 +52,7 @@ class SandboxedProcess:
         self._text = b""
         self._news: dict[str, int | str] = {}
         self._killed = False
+        self._peak: int | None = None
         self._watch: int | None = os.pidfd_open(outer.pid)
         os.set_blocking(status, False)
         self.ended: Ended | None = None
@@ -97,7 +98,9 @@ class SandboxedProcess:
 
     def peak_bytes(self) -> int | None:
         """The most memory held so far by all processes together; None without a memory cgroup."""
-        return None if self._cgroup is None else self._cgroup.peak_bytes()
+        if self.ended is None and self._cgroup is not None:
+            self._peak = self._cgroup.peak_bytes()
+        return self._peak
 
     def poll(self) -> Ended | None:
         """How it ended, or None while it runs."""
@@ -172,6 +175,7 @@ class SandboxedProcess:
         self._read_news()
         out_of_memory = self._cgroup is not None and self._cgroup.ran_out_of_memory()
         if self._cgroup is not None:
+            self._peak = self._cgroup.peak_bytes()
             self._cgroup.remove()
         code, number = self._how()
         self.ended = Ended(code, number, out_of_memory, self._killed, self._news_of_failure())

@@ -48,6 +48,8 @@ class Profile:
     """One of IDENTITIES."""
     readable: tuple[Path, ...] = ()
     """Host files and folders, bound read-only at the same place, besides the system's own."""
+    mounted: dict[str, Path] = field(default_factory=dict)
+    """Host files and folders shown read-only at another place: path inside to host path."""
     writable: tuple[Path, ...] = ()
     """Host folders, bound writable at the same place and handed over to the identity."""
     tmpfs: dict[str, int] = field(default_factory=dict)
@@ -63,7 +65,8 @@ class Profile:
             raise SandboxError(
                 f"sandbox {self.name}: identity {self.identity!r} is none of {', '.join(IDENTITIES)}"
             )
-        for path in (*self.readable, *self.writable, *map(Path, self.tmpfs)):
+        inside = map(Path, (*self.tmpfs, *self.mounted))
+        for path in (*self.readable, *self.writable, *self.mounted.values(), *inside):
             if not path.is_absolute() or ".." in path.parts:
                 raise SandboxError(f"sandbox {self.name}: {path} must be an absolute path")
 

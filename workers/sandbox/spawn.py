@@ -37,7 +37,6 @@ from workers.sandbox import bubblewrap
 from workers.sandbox.cgroups import Cgroup
 from workers.sandbox.process import SandboxedProcess
 from workers.sandbox.profiles import (
-    Limits,
     Profile,
     SandboxError,
     environment_of,
@@ -202,7 +201,10 @@ def _starter(process: int) -> concurrent.futures.ThreadPoolExecutor:
 
 
 def _start(
-    words: list[str], streams: list[int | IO[bytes]], fds: tuple[int, ...], cpus: Iterable[int] | None
+    words: list[str],
+    streams: list[int | IO[bytes]],
+    fds: tuple[int, ...],
+    cpus: Iterable[int] | None,
 ) -> subprocess.Popen[bytes]:
     """Runs in the starter thread, whose CPU set the child inherits."""
     usual = os.sched_getaffinity(0)

@@ -126,10 +126,11 @@ def _devices(builder: _Builder) -> None:
 
 def _wishes(profile: Profile) -> list[Step]:
     steps = []
-    for path in profile.readable:
+    shown = [(str(path), path) for path in profile.readable]
+    for name, path in (*shown, *profile.mounted.items()):
         if not path.exists():
             raise SandboxError(f"sandbox {profile.name}: {path} does not exist")
-        steps.append(Step(Kind.SHOW, str(path), str(path)))
+        steps.append(Step(Kind.SHOW, name.rstrip("/"), str(path)))
     for path in profile.writable:
         if not path.is_dir():
             raise SandboxError(f"sandbox {profile.name}: {path} is no folder")
