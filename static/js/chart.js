@@ -121,9 +121,9 @@ function measured(at, point, py, leads) {
   const high = point.high ?? point.speedup;
   group.append(
     svg("line", { class: "bar-line", x1: at, x2: at, y1: py(low), y2: py(high) }),
-    svg("line", { class: "bar-line", x1: at - 3, x2: at + 3, y1: py(low), y2: py(low) }),
-    svg("line", { class: "bar-line", x1: at - 3, x2: at + 3, y1: py(high), y2: py(high) }),
-    svg("circle", { class: leads ? "mark" : "hollow", cx: at, cy: py(point.speedup), r: 4 }),
+    svg("line", { class: "bar-line", x1: at - 4, x2: at + 4, y1: py(low), y2: py(low) }),
+    svg("line", { class: "bar-line", x1: at - 4, x2: at + 4, y1: py(high), y2: py(high) }),
+    svg("circle", { class: leads ? "mark" : "hollow", cx: at, cy: py(point.speedup), r: 3.5 }),
     svg("title", {}, `Turn ${point.turn}: ${label(point.speedup)}× (${label(low)} to ${label(high)})`),
   );
   return group;

@@ -211,7 +211,7 @@ export function duration(ms) {
   }
   const seconds = ms / 1000;
   if (seconds < 60) {
-    return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+    return `${seconds < 9.95 ? seconds.toFixed(1) : Math.round(seconds)} s`;
   }
   const whole = Math.round(seconds);
   const minutes = Math.floor(whole / 60);

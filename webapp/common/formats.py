@@ -38,7 +38,9 @@ def milliseconds(value: float) -> str:
 
 def seconds(value: float) -> str:
     """How long something took by the wall clock."""
-    if value < 10:
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    if value < 9.95:
         return f"{value:.1f} s"
     whole = round(value)
     if whole < 60:

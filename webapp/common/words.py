@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from workers.protocol.codec import Json, to_data
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,6 @@ def word_for(family: str, state: str) -> Word:
     return known or Word(state.replace("_", " ").capitalize(), "plain", "minus")
 
 
-def words_as_data() -> dict[str, dict[str, dict[str, str]]]:
+def words_as_data() -> Json:
     """All words for the live page's script, so that server and script say the same."""
-    return {
-        family: {state: asdict(word) for state, word in words.items()}
-        for family, words in _FAMILIES.items()
-    }
+    return to_data({family: dict(words) for family, words in _FAMILIES.items()})

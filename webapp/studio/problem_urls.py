@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
+
+from webapp.studio import problem_views as views
 
 app_name = "problems"
 
-urlpatterns: list[URLPattern] = []
+urlpatterns = [
+    path("", views.problems, name="list"),
+    path("problems/new/", views.new_problem, name="new"),
+    path("problems/<uuid:problem_id>/", views.problem, name="detail"),
+    path("problems/<uuid:problem_id>/optimise/", views.optimise, name="optimise"),
+]

@@ -81,6 +81,8 @@ class Timeline:
     baseline: dict[str, Json] | None = None
     snapshot: str = ""
     """Digest of the newest files."""
+    changed: tuple[str, ...] = ()
+    """Paths that are new in them."""
     last_seq: int = 0
 
     def turn(self, number: int, event: Event) -> Turn:
@@ -115,6 +117,12 @@ def blank_parts() -> list[Turn | Item]:
     """One empty piece of each kind: the script copies these instead of knowing the markup."""
     names = ("message", "tool", "outcome", "note")
     return [Turn(number="", items=[]), *(Item(part=name, state="running") for name in names)]
+
+
+def changed_paths(event: Event) -> tuple[str, ...]:
+    """The paths that a `snapshot` event names."""
+    files = event.body.get("files")
+    return tuple(str(path) for path in files) if isinstance(files, list) else ()
 
 
 def is_plotted(body: dict[str, Json]) -> bool:
@@ -167,8 +175,8 @@ def _tool_finished(timeline: Timeline, event: Event) -> None:
 
 def _snapshot(timeline: Timeline, event: Event) -> None:
     timeline.snapshot = _text(event, "digest")
-    files = event.body.get("files")
-    names = ", ".join(str(name) for name in files) if isinstance(files, list) else ""
+    timeline.changed = changed_paths(event)
+    names = ", ".join(timeline.changed)
     text = f"Changed {names}" if names else "Files unchanged"
     timeline.put(event, Item("note", icon="file", text=text))
 
@@ -199,7 +207,9 @@ def _baseline(timeline: Timeline, event: Event) -> None:
         text = f"torch.compile alone reaches {ratio(gain)} ({interval(low, high)}) against eager"
     else:
         status = VERDICT.get(_text(event, "status"))
-        text = f"torch.compile was not measured: {status.word if status else _text(event, 'status')}"
+        text = (
+            f"torch.compile was not measured: {status.word if status else _text(event, 'status')}"
+        )
     timeline.blocks.append(Item("note", icon="clock", text=text, seq=event.seq, at=event.at))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern
+from django.urls import path
+
+from webapp.studio import verdict_views as views
 
 app_name = "evaluations"
 
-urlpatterns: list[URLPattern] = []
+urlpatterns = [path("<uuid:evaluation_id>/", views.verdict, name="detail")]

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.common import formats
+from webapp.common.source_view import anchor_of
 from webapp.common.words import word_for
 
 register = template.Library()
@@ -63,3 +64,9 @@ _number_filter("percent", lambda value: f"{value * 100:.0f} %")
 def interval(low: float | None, high: float | None) -> str:
     """The ends of a 95 % interval."""
     return "" if low is None or high is None else formats.interval(low, high)
+
+
+@register.simple_tag
+def line_anchor(path: str, line: int | None) -> str:
+    """The HTML id of a line, or of its file where no line is named."""
+    return f"{anchor_of(path)}-{line}" if line else anchor_of(path)

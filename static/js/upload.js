@@ -1,0 +1,122 @@
+// The upload form: choose or drop a file into the text area, fill it from an example, take that back.
+
+const form = document.querySelector("[data-upload]");
+const text = form.elements.model;
+const spec = form.elements.spec;
+const title = form.elements.title;
+const file = form.elements.model_file;
+const drop = form.querySelector("[data-drop]");
+const limit = Number(form.dataset.limit);
+
+form.classList.add("scripted");
+
+function refuse(sentence) {
+  const place = form.querySelector("[data-file-error]");
+  place.hidden = sentence === "";
+  place.querySelector("span").textContent = sentence;
+}
+
+// Put a file into its text area, so that it can be read and changed before it is sent.
+async function take(chosen) {
+  const isSpec = chosen.name.endsWith(".toml");
+  if (chosen.size > limit) {
+    refuse(`${chosen.name} has ${chosen.size.toLocaleString("en")} bytes; ${limit.toLocaleString("en")} are allowed. Is it the model's source?`);
+    return;
+  }
+  try {
+    const content = new TextDecoder("utf-8", { fatal: true }).decode(await chosen.arrayBuffer());
+    refuse("");
+    keep();
+    if (isSpec) {
+      spec.value = content;
+      form.querySelector("[data-spec]").open = true;
+    } else {
+      text.value = content;
+      text.scrollTop = 0;
+    }
+  } catch {
+    refuse(`${chosen.name} is not UTF-8 text: choose the model's source file.`);
+  }
+}
+
+file.addEventListener("change", async () => {
+  for (const chosen of file.files) {
+    await take(chosen);
+  }
+  file.value = "";
+});
+
+for (const kind of ["dragenter", "dragover"]) {
+  drop.addEventListener(kind, (event) => {
+    if (event.dataTransfer.types.includes("Files")) {
+      event.preventDefault();
+      drop.classList.add("dropping");
+    }
+  });
+}
+
+drop.addEventListener("dragleave", (event) => {
+  if (!drop.contains(event.relatedTarget)) {
+    drop.classList.remove("dropping");
+  }
+});
+
+drop.addEventListener("drop", async (event) => {
+  if (event.dataTransfer.files.length > 0) {
+    event.preventDefault();
+    drop.classList.remove("dropping");
+    for (const chosen of event.dataTransfer.files) {
+      await take(chosen);
+    }
+  }
+});
+
+// Examples, and the text that an example or file replaced.
+const box = form.querySelector("[data-examples]");
+const undo = form.querySelector("[data-undo]");
+let replaced = null;
+
+function keep() {
+  if (text.value.trim() && !examples.some((example) => example.model === text.value)) {
+    replaced = { model: text.value, spec: spec.value, title: title.value };
+    if (undo) {
+      undo.hidden = false;
+    }
+  }
+}
+
+function fill(values) {
+  text.value = values.model;
+  spec.value = values.spec;
+  title.value = values.title;
+  form.querySelector("[data-spec]").open = values.spec.trim() !== "";
+  text.scrollTop = 0;
+  refuse("");
+}
+
+const examples = box ? JSON.parse(document.getElementById("example-data").textContent) : [];
+
+if (box) {
+  box.hidden = false;
+  const buttons = [...box.querySelectorAll("[data-example]")];
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      keep();
+      fill(examples[Number(button.dataset.example)]);
+      buttons.forEach((other) => other.setAttribute("aria-pressed", other === button));
+    });
+  }
+  undo.querySelector("button").addEventListener("click", () => {
+    fill(replaced);
+    undo.hidden = true;
+    buttons.forEach((button) => button.setAttribute("aria-pressed", false));
+    text.focus();
+  });
+}
+
+// One press, one upload.
+form.addEventListener("submit", () => {
+  const button = form.querySelector("button[type=submit]");
+  window.setTimeout(() => (button.disabled = true));
+});
+window.addEventListener("pageshow", () => (form.querySelector("button[type=submit]").disabled = false));

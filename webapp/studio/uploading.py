@@ -1,0 +1,31 @@
+"""From a filled-in upload form to what the person wants to see next."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from webapp.common.errors import UserError
+from webapp.evaluations.admission import upload_problem
+from webapp.problems.forms import UploadForm
+from webapp.problems.models import Problem
+from webapp.studio.models import Session
+from webapp.studio.services import create_session
+from webapp.teams.models import User
+from webapp.teams.queries import first_team
+
+
+def upload_from_form(user: User, form: UploadForm) -> Problem | Session | None:
+    """Upload and, if wished, start a session; None when the form has got an error to show instead."""
+    team = first_team(user)
+    if team is None:
+        form.show(UserError("You are in no team yet: ask an administrator to add you to one."))
+        return None
+    try:
+        with transaction.atomic():
+            problem = upload_problem(team, user, form.upload_files(), form.title_given)
+            if form.wants_session:
+                return create_session(user, problem)
+            return problem
+    except UserError as error:
+        form.show(error)
+        return None
