@@ -15,6 +15,7 @@ from workers.device.judge.compare import Expectation, compare
 from workers.device.judge.course import Course
 from workers.device.judge.job import Ended, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.evaluation.score import half_width
 from workers.protocol.codec import ProtocolError, from_data
 from workers.protocol.inspection import Inspection
 from workers.protocol.problem import Precision, Stage
@@ -147,7 +148,13 @@ class ProblemCourse(Course):
             _nothing_to_check,
             call_limit_s=self.bench.call_limit_s,
             budget_s=BASELINE_BUDGET_S,
+            acceptable=self.unmeasured_above,
         ).run()
+        if half_width(measured.ratio) > self.unmeasured_above:
+            raise Ended(
+                Status.UNMEASURED,
+                "The machine was too busy to time torch.compile; it will be tried again.",
+            )
         return Baseline(
             eager=measured.arm("eager"),
             compile=measured.arm("compile"),

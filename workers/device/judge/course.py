@@ -77,8 +77,8 @@ class Course:
                 self.findings.append(Finding("admission", summary, True))
         except RunnerFailure as failure:
             who = "the candidate" if failure.role in ("candidate", "stub") else "the reference"
-            end = ended_by(failure, who, "failed")
-            status, summary = end.status, end.summary
+            failed = ended_by(failure, who, "failed")
+            status, summary = failed.status, failed.summary
             if failure.role not in ("candidate", "stub") and self.job.request.snapshot:
                 status = Status.INFRASTRUCTURE
         return self._verdict(status, summary)
@@ -290,7 +290,7 @@ class Course:
         build, precision = self.job.build, self.job.request.precision
         assert build is not None
         contents = self.bench.fill([0])[0]
-        expected, _ = self.bench.expect(0)
+        expected, _ = self.bench.expect(0, self.bench.eager(0))
         stub = self.links.get("stub")
         breaks, stub_ms = True, 0.0
         if stub is not None:
@@ -359,6 +359,7 @@ class Course:
                 check,
                 call_limit_s=self.bench.call_limit_s,
                 budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
+                acceptable=self.unmeasured_above,
             ).run()
         except _Overlap:
             self.findings.append(
@@ -376,6 +377,11 @@ class Course:
         self.parts["correctness"] = Correctness(correctness.cases, correctness.reference, checked)
         return measured
 
+    @property
+    def unmeasured_above(self) -> float:
+        """Half width of the interval above which no time is published."""
+        return FULL_UNMEASURED if self.job.thorough else QUICK_UNMEASURED
+
     def _threads(self, cpu_s: float, timed_s: float, all_s: float) -> None:
         """More CPU time than the spec's threads can burn means that others were used."""
         threads = self.job.spec.threads
@@ -391,8 +397,7 @@ class Course:
 
     def _timing(self, measured: Measurement) -> None:
         ratio = measured.ratio
-        limit = FULL_UNMEASURED if self.job.thorough else QUICK_UNMEASURED
-        if half_width(ratio) > limit:
+        if half_width(ratio) > self.unmeasured_above:
             raise Ended(
                 Status.UNMEASURED,
                 f"Correct, but the machine was too busy for an honest time: the interval is "
@@ -422,7 +427,7 @@ class Course:
     def _memory(self, candidate: RunnerLink) -> Memory:
         used = {}
         for link in (self.reference, candidate):
-            link.thaw()
+            link.command("trim", 10.0)
             before = memory.reset_peak(link.pid)
             link.set_timeout(self.bench.call_limit_s)
             link.go(0)

@@ -109,10 +109,11 @@ def verify_case(
     candidate.release()
     candidate.freeze()
     bench.reference.freeze()
-    seen.eager_ms.append(run_block(bench.reference, [index], bench.call_limit_s).net_ms)
+    eager = run_block(bench.reference, [index], bench.call_limit_s)
     bench.reference.release()
+    seen.eager_ms.append(eager.net_ms)
     seen.candidate_ms.append(block.net_ms)
-    expected, exact = bench.expect(index)
+    expected, exact = bench.expect(index, eager.outputs)
     if not exact:
         seen.reference = "eager"
     if not seen.first_expected:

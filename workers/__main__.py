@@ -1,0 +1,125 @@
+"""`python -m workers evaluate|inspect|baseline|doctor`: the judge on the command line.
+
+Exit codes: 0 passed, 1 any other verdict about the candidate, 2 wrong usage or unreadable input,
+3 infrastructure (nothing is said about the candidate).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from workers.artifacts import FolderStore, put_files
+from workers.evaluation.config import WorkerConfig, config_from_environment
+from workers.evaluation.device import device_info, installed_torch
+from workers.evaluation.folders import FolderError, read_folder
+from workers.evaluation.report import as_text
+from workers.evaluation.run import evaluate, put_workspace
+from workers.protocol.codec import ProtocolError, to_json
+from workers.protocol.problem import Stage, Target, Tier, parse_problem_toml
+from workers.protocol.requests import EvaluateRequest
+from workers.protocol.verdict import Evaluation, Status
+from workers.sandbox import choose
+
+STAGES = {
+    "compile": (Stage.BUILD,),
+    "verify": (Stage.BUILD, Stage.VERIFY),
+    "evaluate": (Stage.BUILD, Stage.VERIFY, Stage.TIME),
+    "inspect": (Stage.INSPECT,),
+    "baseline": (Stage.BASELINE,),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        config = config_from_environment(os.environ)
+        if options.command == "doctor":
+            return doctor(config)
+        evaluation = judge_folder(options, config)
+    except (FolderError, ProtocolError, ValueError) as error:
+        print(f"workers: {error}", file=sys.stderr)
+        return 2
+    print(to_json(evaluation).decode() if options.json else as_text(evaluation))
+    if evaluation.status is Status.INFRASTRUCTURE:
+        return 3
+    return 0 if evaluation.status is Status.PASSED else 1
+
+
+def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluation:
+    """Evaluate a workspace folder; the reference is its own model.py unless --problem names another."""
+    store = FolderStore(config.artifacts)
+    files = read_folder(options.folder)
+    if options.problem is not None:
+        reference = read_folder(options.problem)
+        files = {
+            **{p: c for p, c in files.items() if p not in ("model.py", "problem.toml")},
+            **{p: c for p, c in reference.items() if p in ("model.py", "problem.toml")},
+        }
+    if "model.py" not in files:
+        raise FolderError(f"{options.folder} has no model.py; name the problem with --problem FOLDER")
+    spec = parse_problem_toml(files.get("problem.toml", b"").decode())
+    stages = STAGES[options.command]
+    alone = options.command in ("inspect", "baseline")
+    if not alone and "model_new.py" not in files:
+        raise FolderError(f"{options.folder} has no model_new.py, so there is nothing to evaluate")
+    if alone:
+        problem = put_files(store, {p: c for p, c in files.items() if p in ("model.py", "problem.toml")})
+        snapshot = ""
+    else:
+        problem, snapshot = put_workspace(store, files)
+    request = EvaluateRequest(
+        problem=problem,
+        snapshot=snapshot,
+        stages=stages,
+        target=Target(options.target) if options.target else spec.target,
+        tier=Tier(options.tier),
+        precision=spec.precision,
+    )
+    return evaluate(request, store, config)
+
+
+def doctor(config: WorkerConfig) -> int:
+    """Say what this machine offers the judge and what is missing."""
+    choice = choose(config.sandbox)
+    info = device_info(Target.CPU, 1)
+    lines = [
+        f"sandbox   {choice.kind or 'none works'}",
+        f"torch     {installed_torch(config.python)} ({config.python})",
+        f"device    {info.name}, {info.cores} cores, {info.l2_bytes // 1024} KiB L2",
+        f"artifacts {config.artifacts}",
+    ]
+    print("\n".join(lines))
+    if choice.problem:
+        print(choice.problem, file=sys.stderr)
+        return 3
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m workers", description="Build, verify and time kernels in a sandbox."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    helps = {
+        "evaluate": "build, verify and time a workspace folder",
+        "verify": "build and verify",
+        "compile": "build only",
+        "inspect": "look at the problem alone: operators, work, eager time",
+        "baseline": "torch.compile beside eager",
+    }
+    for name, text in helps.items():
+        command = commands.add_parser(name, help=text)
+        command.add_argument("folder", type=Path, metavar="FOLDER")
+        command.add_argument("--problem", type=Path, help="folder whose model.py is the reference")
+        command.add_argument("--target", choices=[t.value for t in Target])
+        command.add_argument("--tier", choices=[t.value for t in Tier], default=Tier.QUICK.value)
+        command.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    commands.add_parser("doctor", help="say what this machine offers and what is missing")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
