@@ -178,8 +178,8 @@ def _finite(value: float) -> float:
 def _index(flat: int, shape: torch.Size) -> tuple[int, ...]:
     index: list[int] = []
     for size in reversed(shape):
-        index.append(flat % size)
-        flat //= size
+        index.append(flat % max(size, 1))
+        flat //= max(size, 1)
     return tuple(reversed(index))
 
 

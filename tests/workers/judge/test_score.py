@@ -1,0 +1,60 @@
+"""The arithmetic of the clock on numbers whose answer is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.evaluation.score import (
+    fit_line,
+    half_width,
+    interval_of_median,
+    over,
+    paired_ratio,
+    scaled,
+)
+from workers.protocol.verdict import Ratio
+
+
+def test_it_finds_slope_and_intercept() -> None:
+    line = fit_line([(n, 0.5 + 2.0 * n) for n in (1, 4, 9, 16)])
+    assert line.slope_ms == pytest.approx(2.0)
+    assert line.intercept_ms == pytest.approx(0.5)
+    assert line.at(10) == pytest.approx(20.5)
+
+
+def test_one_disturbed_block_does_not_move_the_slope() -> None:
+    points = [(n, 1.0 + 3.0 * n) for n in (1, 2, 4, 8, 12, 16)] + [(10, 500.0)]
+    assert fit_line(points).slope_ms == pytest.approx(3.0)
+
+
+def test_it_refuses_a_line_through_one_length() -> None:
+    with pytest.raises(ValueError, match="two different lengths"):
+        fit_line([(4, 1.0), (4, 1.1)])
+
+
+def test_the_cost_of_the_call_is_taken_off_both_arms() -> None:
+    assert paired_ratio(baseline_ms=21.0, candidate_ms=6.0, noop_ms=1.0) == pytest.approx(4.0)
+
+
+def test_the_interval_holds_the_median_and_is_narrow_for_equal_values() -> None:
+    ratio = interval_of_median([2.0, 2.02, 1.98, 2.01, 1.99, 2.0, 2.0, 2.01])
+    assert ratio.low <= ratio.median <= ratio.high
+    assert ratio.median == pytest.approx(2.0, rel=0.01)
+    assert half_width(ratio) < 0.01
+
+
+def test_few_values_give_their_whole_range() -> None:
+    ratio = interval_of_median([1.0, 3.0])
+    assert (ratio.low, ratio.median, ratio.high, ratio.pairs) == (1.0, 2.0, 3.0, 2)
+
+
+def test_a_ratio_of_ratios_is_conservative() -> None:
+    ratio = over(Ratio(3.0, 2.9, 3.1, 16), Ratio(1.5, 1.4, 1.6, 8))
+    assert ratio.median == pytest.approx(2.0)
+    assert ratio.low == pytest.approx(2.9 / 1.6)
+    assert ratio.high == pytest.approx(3.1 / 1.4)
+    assert ratio.pairs == 8
+
+
+def test_scaling_keeps_the_shape_of_the_interval() -> None:
+    assert scaled(Ratio(2.0, 1.0, 4.0, 5), 0.5) == Ratio(1.0, 0.5, 2.0, 5)
