@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from workers.evaluation.build_flags import CPU_COMPILE_FLAGS, CPU_LINK_FLAGS, TORCH_TARGET_VERSION
 
 from webapp.exports.naming import Names, names_for
 from webapp.exports.operators import kernel_ops_module
@@ -17,10 +16,12 @@ from workers.protocol.codec import Json, ProtocolError, to_json
 from workers.protocol.ops import MANIFEST_PATH, OpManifest, parse_manifest
 from workers.protocol.problem import Target
 from workers.protocol.verdict import Evaluation, Ratio, Status
-from workers.workspace.binding import binding_source
+from workers.workspace.binding import TORCH_TARGET_VERSION, binding_source
 from workers.workspace.layout import MODEL, MODEL_NEW, kernel_sources
 
 TEMPLATES = Path(__file__).parent / "project"
+CPU_COMPILE_FLAGS = ("-O3", "-march=native", "-fopenmp", "-std=c++20")
+CPU_LINK_FLAGS = ("-fopenmp",)
 NOT_MEASURED = "not measured yet"
 
 
