@@ -47,6 +47,9 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 
+ADMIN_PASSWORD = _environment.text("WARPSMITH_ADMIN_PASSWORD")
+"""Of the first user; read by `manage.py bootstrap` alone."""
+
 AUTH_USER_MODEL = "teams.User"
 LOGIN_URL = "teams:login"
 LOGIN_REDIRECT_URL = "/"
@@ -84,6 +87,7 @@ INSTALLED_APPS = [
     "webapp.problems",
     "webapp.evaluations",
     "webapp.studio",
+    "webapp.exports",
     "webapp.api",
 ]
 

@@ -98,4 +98,5 @@ def _look_after(job: Job, now: datetime) -> None:
 
 
 def _patience(hints: int) -> timedelta:
-    return min(FIRST_REPEAT * 2 ** max(0, hints - 1), LAST_REPEAT)
+    doubled: int = 2 ** max(0, hints - 1)
+    return min(FIRST_REPEAT * doubled, LAST_REPEAT)

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from webapp.common.database_thread import in_thread
 from webapp.events import hub
 from webapp.events.queries import may_read
 from workers.protocol.codec import to_data
@@ -83,8 +83,7 @@ class StreamConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         await self.send(text_data=json.dumps(frame, separators=(",", ":"), ensure_ascii=False))
 
     async def _may_read(self) -> bool:
-        allowed: bool = await database_sync_to_async(may_read)(self.scope["user"], self.stream_id)
-        return allowed
+        return await in_thread(may_read, self.scope["user"], self.stream_id)
 
     def _cursor(self) -> int:
         given = parse_qs(self.scope.get("query_string", b"").decode("latin-1")).get("after", ["0"])[

@@ -15,9 +15,9 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
+from webapp.common.database_thread import in_thread
 from webapp.events import queries
 from webapp.events.bells import stream_group
 from webapp.events.listening import Bell
@@ -66,7 +66,7 @@ class Reader:
         held = self.hub.held_after(self.cursor)
         if held is not None:
             return held[: queries.PAGE]
-        return await database_sync_to_async(queries.after)(self.hub.stream_id, self.cursor)
+        return await in_thread(queries.after, self.hub.stream_id, self.cursor)
 
 
 class Hub:
@@ -104,7 +104,7 @@ class Hub:
     async def _run(self) -> None:
         listening = asyncio.create_task(self.bell.listen())
         try:
-            self._head = await database_sync_to_async(queries.last_seq)(self.stream_id)
+            self._head = await in_thread(queries.last_seq, self.stream_id)
             while True:
                 await self._look()
                 await self.bell.wait(LOOK_SECONDS)
@@ -115,7 +115,7 @@ class Hub:
         """Read what is new and wake the sockets."""
         try:
             while True:
-                events = await database_sync_to_async(queries.after)(self.stream_id, self._head)
+                events = await in_thread(queries.after, self.stream_id, self._head)
                 if not events:
                     return
                 self._held.extend(events)

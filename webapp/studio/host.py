@@ -14,9 +14,9 @@ import socket
 from datetime import timedelta
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
+from webapp.common.database_thread import in_thread
 from webapp.events.bells import WORK_GROUP
 from webapp.events.listening import Bell
 from webapp.studio.leases import claim, overdue_stops, release, renew
@@ -58,10 +58,10 @@ class SessionHost:
         """Forget what ended, keep what is held, take what waits."""
         self._forget_finished()
         try:
-            for session_id in await database_sync_to_async(renew)(self.name, self._fences):
+            for session_id in await in_thread(renew, self.name, self._fences):
                 logger.warning("session %s has gone to another host", session_id)
                 self._tasks[session_id].cancel()
-            overdue = await database_sync_to_async(overdue_stops)(self._fences, STOP_PATIENCE)
+            overdue = await in_thread(overdue_stops, self._fences, STOP_PATIENCE)
             for session_id in overdue:
                 await self._cut_short(session_id)
             await self._take()
@@ -70,7 +70,7 @@ class SessionHost:
 
     async def _take(self) -> None:
         while len(self._tasks) < self.capacity:
-            session = await database_sync_to_async(claim)(self.name)
+            session = await in_thread(claim, self.name)
             if session is None:
                 return
             self._fences[session.pk] = session.fence
@@ -78,7 +78,7 @@ class SessionHost:
 
     async def _cut_short(self, session_id: UUID) -> None:
         await _cancelled(self._tasks[session_id])
-        await database_sync_to_async(stop_overdue)(session_id, self._fences[session_id])
+        await in_thread(stop_overdue, session_id, self._fences[session_id])
 
     def _forget_finished(self) -> None:
         for session_id in [key for key, task in self._tasks.items() if task.done()]:
@@ -93,7 +93,7 @@ class SessionHost:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=GOODBYE_SECONDS)
         for session_id, fence in self._fences.items():
-            await database_sync_to_async(release)(session_id, fence)
+            await in_thread(release, session_id, fence)
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from webapp.events.services import append
+from webapp.problems.models import ProblemState
 from webapp.studio.models import HOSTED_STATES, Session, SessionState
 from webapp.studio.states import move
 from workers.protocol.events import EventKind
@@ -34,7 +35,12 @@ class LeaseLost(Exception):
 
 
 def claim(host: str) -> Session | None:
-    """Take a queued session, or one whose host is gone; None when there is none to take."""
+    """Take a queued session, or one whose host is gone; None when there is none to take.
+
+    A session may be queued while its problem is still being checked; it is not taken before the problem
+    is ready, and fails when the problem is refused.
+    """
+    _fail_on_refused_problems()
     for session in _waiting()[:20]:
         taken = (
             _begin(session, host) if session.state == SessionState.QUEUED else _adopt(session, host)
@@ -82,8 +88,16 @@ def overdue_stops(held: Mapping[UUID, int], patience: timedelta) -> set[UUID]:
 def _waiting() -> list[Session]:
     now = timezone.now()
     abandoned = Q(state__in=HOSTED_STATES) & (Q(lease_until=None) | Q(lease_until__lt=now))
-    rows = Session.objects.filter(Q(state=SessionState.QUEUED) | abandoned)
+    begun = Q(state=SessionState.QUEUED, problem__state=ProblemState.READY)
+    rows = Session.objects.filter(begun | abandoned)
     return list(rows.order_by("created_at")[:20])
+
+
+def _fail_on_refused_problems() -> None:
+    refused = Session.objects.filter(state=SessionState.QUEUED, problem__state=ProblemState.REFUSED)
+    for session in refused.select_related("problem"):
+        reason = f"The problem was refused: {session.problem.reason}"
+        move(session.pk, (SessionState.QUEUED,), SessionState.FAILED, reason)
 
 
 def _begin(session: Session, host: str) -> bool:
@@ -107,14 +121,14 @@ def _adopt(session: Session, host: str) -> bool:
             (SessionState.STOPPING,),
             SessionState.STOPPED,
             session.reason,
-            fence=session.fence,
+            held_fence=session.fence,
         )
         return False
     if session.adoptions >= MAX_ADOPTIONS:
         reason = (
             f"It failed on our side {session.adoptions + 1} times in turn {session.turn_count + 1}."
         )
-        move(session.pk, HOSTED_STATES, SessionState.CRASHED, reason, fence=session.fence)
+        move(session.pk, HOSTED_STATES, SessionState.CRASHED, reason, held_fence=session.fence)
         return False
     with transaction.atomic():
         same = Session.objects.filter(pk=session.pk, fence=session.fence, state=session.state)

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.db import transaction
 
 from agent import loop
 from agent.authors import make_author
 from agent.session import SessionInput, SessionResult
 from webapp.common.artifacts import artifact_store
+from webapp.common.database_thread import in_thread
 from webapp.events.services import append
 from webapp.problems.queries import files_of
 from webapp.studio.leases import RETRY, LeaseLost, check_fence, release
@@ -35,7 +35,7 @@ async def run_session(session: Session, watch: VerdictWatch) -> None:
     `crashed` when that fails too often. Cancelling this task leaves the state alone (see `host`).
     """
     try:
-        given = await database_sync_to_async(session_input)(session)
+        given = await in_thread(session_input, session)
         result = await loop.run(
             given,
             make_author(session.author),
@@ -43,14 +43,14 @@ async def run_session(session: Session, watch: VerdictWatch) -> None:
             SiteListener(session.pk, session.fence),
             SiteControl(session.pk, session.fence),
         )
-        await database_sync_to_async(_record)(session, result)
+        await in_thread(_record, session, result)
     except LeaseLost as error:
         logger.warning("%s", error)
     except asyncio.CancelledError:
         raise
     except Exception as error:
         logger.exception("session %s failed on our side", session.pk)
-        await database_sync_to_async(_give_back)(session.pk, session.fence, error)
+        await in_thread(_give_back, session.pk, session.fence, error)
 
 
 def session_input(session: Session) -> SessionInput:
@@ -73,13 +73,13 @@ def session_input(session: Session) -> SessionInput:
 def stop_overdue(session_id: UUID, fence: int) -> None:
     """Record that a session was stopped without waiting for its next boundary."""
     reason = Session.objects.values_list("reason", flat=True).get(pk=session_id)
-    move(session_id, (SessionState.STOPPING,), SessionState.STOPPED, reason, fence=fence)
+    move(session_id, (SessionState.STOPPING,), SessionState.STOPPED, reason, held_fence=fence)
 
 
 def _record(session: Session, result: SessionResult) -> None:
     """Move to the final state. A stop that came too late for the loop to see still counts as the end."""
     target = SessionState(result.state.value)
-    if not move(session.pk, HOSTED_STATES, target, result.reason, fence=session.fence):
+    if not move(session.pk, HOSTED_STATES, target, result.reason, held_fence=session.fence):
         raise LeaseLost(f"session {session.pk} ended, but another host has it")
 
 

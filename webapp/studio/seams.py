@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping
 from uuid import UUID
 
-from channels.db import database_sync_to_async
 from django.db import transaction
 from django.db.models import F
 
@@ -19,6 +18,7 @@ from agent.evaluator import Judged
 from agent.listener import finished_body
 from agent.session import Best, TurnRecord
 from webapp.common.artifacts import artifact_store
+from webapp.common.database_thread import in_thread
 from webapp.evaluations.models import Evaluation, Snapshot
 from webapp.evaluations.queries import inspect_evaluation
 from webapp.evaluations.services import keep_snapshot, request_evaluation
@@ -44,7 +44,7 @@ class RemoteEvaluator:
 
     async def inspect(self) -> Judged:
         """The look that admitted the problem; a new one only if that is gone."""
-        known = await database_sync_to_async(inspect_evaluation)(self.problem)
+        known = await in_thread(inspect_evaluation, self.problem)
         return _judged(known) if known else await self._ask(None, (Stage.INSPECT,))
 
     async def evaluate(self, files: Mapping[str, bytes], stages: tuple[Stage, ...]) -> Judged:
@@ -52,8 +52,7 @@ class RemoteEvaluator:
         return await self._ask(dict(files), stages)
 
     async def _ask(self, files: Mapping[str, bytes] | None, stages: tuple[Stage, ...]) -> Judged:
-        request = database_sync_to_async(request_evaluation)
-        evaluation = await request(self.problem, files, stages)
+        evaluation = await in_thread(request_evaluation, self.problem, files, stages)
         return _judged(await self.watch.wait(evaluation.pk))
 
 
@@ -66,7 +65,7 @@ class SiteListener:
 
     async def emit(self, kind: EventKind, body: dict[str, Json]) -> None:
         """Append an event of the session's stream."""
-        await database_sync_to_async(self._emit)(kind, body)
+        await in_thread(self._emit, kind, body)
 
     async def delta(self, turn: int, text: str) -> None:
         """Show text that is being written; kept nowhere."""
@@ -74,7 +73,7 @@ class SiteListener:
 
     async def turn_finished(self, turn: TurnRecord) -> None:
         """Keep all that is needed to go on behind this turn."""
-        await database_sync_to_async(self._turn_finished)(turn)
+        await in_thread(self._turn_finished, turn)
 
     def _emit(self, kind: EventKind, body: dict[str, Json]) -> None:
         with transaction.atomic():
@@ -121,8 +120,7 @@ class SiteControl:
 
     async def boundary(self) -> None:
         """Return to go on, wait while paused, raise `Cancelled` to stop or `LeaseLost` when replaced."""
-        look = database_sync_to_async(self._look)
-        while await look() is not SessionState.RUNNING:
+        while await in_thread(self._look) is not SessionState.RUNNING:
             await asyncio.sleep(PAUSE_POLL_SECONDS)
 
     def _look(self) -> SessionState:
@@ -134,7 +132,7 @@ class SiteControl:
         if state is SessionState.STOPPING:
             raise Cancelled(reason)
         if state is SessionState.PAUSING:
-            move(self.session_id, (state,), SessionState.PAUSED, reason, fence=self.fence)
+            move(self.session_id, (state,), SessionState.PAUSED, reason, held_fence=self.fence)
         elif state not in (SessionState.RUNNING, SessionState.PAUSED):
             raise LeaseLost(f"session {self.session_id} is {state} already")
         return state

@@ -30,14 +30,15 @@ _S = SessionState
 
 
 def create_session(user: User, problem: Problem, author: str = AUTHORS[0]) -> Session:
-    """Queue a session and call for a host. Raises `UserError`."""
+    """Queue a session and call for a host. Raises `UserError`.
+
+    A problem that is still being checked may have one: it begins when the problem is ready.
+    """
     _check_member(user, problem)
     if author not in AUTHORS:
         raise UserError(
             f"There is no author {author[:60]!r}; use one of {', '.join(AUTHORS)}.", "author"
         )
-    if problem.state == ProblemState.CHECKING:
-        raise UserError("The problem is still being checked; try again in a moment.", "problem")
     if problem.state == ProblemState.REFUSED:
         raise UserError(f"The problem was refused: {problem.reason}", "problem")
     live = Session.objects.filter(team=problem.team, state__in=LIVE_STATES).count()
@@ -59,7 +60,12 @@ def create_session(user: User, problem: Problem, author: str = AUTHORS[0]) -> Se
 def stop_session(user: User, session: Session) -> Session:
     """Stop a session: at once when no host has it, else as soon as its host can. Raises `UserError`."""
     _check_member(user, session.problem)
-    reason = f"Stopped by {user.get_username()}."
+    return stop_as_admin(user.get_username(), session)
+
+
+def stop_as_admin(name: str, session: Session) -> Session:
+    """The same for somebody whose right to do so was checked elsewhere."""
+    reason = f"Stopped by {name}."
     if not move(session.pk, (_S.QUEUED,), _S.STOPPED, reason) and not move(
         session.pk,
         (_S.RUNNING, _S.PAUSING, _S.PAUSED),

@@ -20,17 +20,17 @@ def move(
     target: SessionState,
     reason: str = "",
     *,
-    fence: int | None = None,
+    held_fence: int | None = None,
     **fields: Any,
 ) -> bool:
     """Move a session that is in one of the source states; tells whether this call did it.
 
-    With a fence only the host that holds the session may. Further fields are set along with the state.
+    With a fence only the host that holds the session under it may. Further fields are set along with the state.
     """
     with transaction.atomic():
         rows = Session.objects.filter(pk=session_id, state__in=sources)
-        if fence is not None:
-            rows = rows.filter(fence=fence)
+        if held_fence is not None:
+            rows = rows.filter(fence=held_fence)
         if target in FINAL_STATES:
             fields = {"finished_at": timezone.now(), "lease_until": None, **fields}
         if rows.update(state=target, reason=reason, **fields) != 1:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from channels.db import database_sync_to_async
-
+from webapp.common.database_thread import in_thread
 from webapp.evaluations.models import Evaluation, EvaluationState
 
 POLL_SECONDS = 0.05
@@ -33,7 +32,7 @@ class VerdictWatch:
     async def _poll(self) -> None:
         while self._waiting:
             try:
-                found = await database_sync_to_async(_over)(list(self._waiting))
+                found = await in_thread(_over, list(self._waiting))
             except Exception as error:  # noqa: BLE001 - a door: whoever waits gets the error
                 self._fail(error)
                 return
