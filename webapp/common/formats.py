@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+TIMES = "\N{MULTIPLICATION SIGN}"
+NO_VALUE = "\N{EN DASH}"
+"""Stands where there is no number."""
+
 
 def significant(value: float, digits: int = 3) -> str:
     """Three significant digits without an exponent: 0.0336, 2.66, 31.5, 1,240."""
@@ -16,7 +20,7 @@ def significant(value: float, digits: int = 3) -> str:
 def ratio(value: float) -> str:
     """A speed-up: two decimals below 10, one below 100."""
     places = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{places}f}×"
+    return f"{value:,.{places}f}{TIMES}"
 
 
 def interval(low: float, high: float) -> str:
@@ -65,7 +69,7 @@ def bytes_size(value: float) -> str:
 def flop_count(value: float) -> str:
     """Floating-point operations; a dash where an operator computes nothing."""
     if value == 0:
-        return "–"
+        return NO_VALUE
     for unit in ("", "k", "M", "G"):
         if abs(value) < 1000:
             return f"{value:.0f} FLOP" if not unit else f"{significant(value)} {unit}FLOP"

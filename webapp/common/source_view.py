@@ -51,7 +51,8 @@ def file_views(
     marks = severities or {}
     new = set(changed)
     return [
-        _file_view(path, files[path], path in new, marks) for path in sorted(files, key=_reading_order)
+        _file_view(path, files[path], path in new, marks)
+        for path in sorted(files, key=_reading_order)
     ]
 
 

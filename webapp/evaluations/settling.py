@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from webapp.evaluations.models import Baseline, Evaluation, EvaluationState
 from webapp.evaluations.services import request_evaluation
+from webapp.events.bells import call_for_hosts
 from webapp.problems.models import Problem
 from webapp.problems.services import record_admission
 from workers.protocol.codec import to_data
@@ -38,8 +39,11 @@ def settle(evaluation_id: UUID, verdict: Verdict, *, lost: bool = False) -> bool
 
 def _admit(problem: Problem, verdict: Verdict) -> None:
     passed = verdict.status is Status.PASSED
-    if record_admission(problem.pk, passed, verdict.summary) and passed:
-        request_baseline(problem)
+    if record_admission(problem.pk, passed, verdict.summary):
+        # Sessions may have been queued while the problem was checked.
+        transaction.on_commit(call_for_hosts)
+        if passed:
+            request_baseline(problem)
 
 
 def request_baseline(problem: Problem) -> Evaluation:
@@ -66,6 +70,12 @@ def _keep_baseline(evaluation: Evaluation, verdict: Verdict) -> None:
     )
 
 
+def _eager_ms(verdict: Verdict) -> float | None:
+    if verdict.timing is not None:
+        return verdict.timing.eager.per_call_ms
+    return verdict.inspection.eager_ms if verdict.inspection is not None else None
+
+
 def _columns(verdict: Verdict) -> dict[str, Any]:
     """The parts of a verdict that lists show and sort by."""
     timing = verdict.timing
@@ -79,7 +89,7 @@ def _columns(verdict: Verdict) -> dict[str, Any]:
         "speedup_median": speedup.median if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
-        "eager_ms": timing.eager.per_call_ms if timing else None,
+        "eager_ms": _eager_ms(verdict),
         "candidate_ms": timing.candidate.per_call_ms if timing else None,
         "device_name": verdict.device.name[:200] if verdict.device else "",
         "torch_version": verdict.environment.torch[:60] if verdict.environment else "",

@@ -35,10 +35,14 @@ def problem_list(user: Visitor) -> QuerySet[Problem]:
     """The user's problems, newest first, with what `problem_rows` needs."""
     timed = Evaluation.objects.filter(problem=OuterRef("pk"), eager_ms__isnull=False)
     alone = timed.filter(snapshot=None).order_by("-created_at")
-    return problems_of(user).annotate(
-        session_count=Count("sessions", distinct=True),
-        eager_alone=Subquery(alone.values("eager_ms")[:1]),
-    ).order_by("-created_at")
+    return (
+        problems_of(user)
+        .annotate(
+            session_count=Count("sessions", distinct=True),
+            eager_alone=Subquery(alone.values("eager_ms")[:1]),
+        )
+        .order_by("-created_at")
+    )
 
 
 def problem_rows(problems: list[Problem]) -> list[ProblemRow]:

@@ -15,8 +15,6 @@ from webapp.common.words import word_for
 
 register = template.Library()
 
-NO_VALUE = "–"
-
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
@@ -46,7 +44,7 @@ def _number_filter(name: str, write: Callable[[float], str]) -> None:
     """A filter that writes a dash where there is no number."""
 
     def show(value: float | None) -> str:
-        return NO_VALUE if value is None else write(float(value))
+        return formats.NO_VALUE if value is None else write(float(value))
 
     register.filter(name, show)
 
