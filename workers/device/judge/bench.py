@@ -8,6 +8,7 @@ written into every runner alike.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,9 @@ from workers.device.judge.inputs import Pool, TensorSpec, learn, read_tensors, t
 from workers.device.judge.link import DTYPES, RunnerFailure, RunnerLink, parse_outputs
 from workers.protocol.wire import ELEMENT_TYPES
 
-LOAD_LIMIT_S = 120.0
+LOAD_LIMIT_S = 60.0
+# A call may take a hundred times as long as eager's first one, within these bounds.
+SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 10.0, 60.0
 
 
 @dataclass
@@ -172,8 +175,11 @@ class Bench:
         return exact
 
     def learn_structure(self) -> None:
-        """The nesting of the reference's result."""
+        """The nesting of the reference's result, and how long a call may take from now on."""
+        started = time.monotonic()
         reply = self.reference.command("structure", self.call_limit_s, index=0)
+        spent = time.monotonic() - started
+        self.call_limit_s = min(max(100 * spent, SHORTEST_LIMIT_S), LONGEST_LIMIT_S)
         self.structure = reply["structure"]
         self.reference.release()
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from workers.device.judge import memory, processes
-from workers.device.judge.bench import Bench, paths_of
+from workers.device.judge.bench import LOAD_LIMIT_S, LONGEST_LIMIT_S, Bench, paths_of
 from workers.device.judge.clock import (
     Alternation,
     BlockResult,
@@ -56,7 +56,7 @@ class Course:
         self.files = files
         self.links = links
         self.reference = links["eager"]
-        self.bench = Bench(self.reference, call_limit_s=60.0)
+        self.bench = Bench(self.reference, call_limit_s=LONGEST_LIMIT_S)
         self.parts: dict[str, Any] = {}
         self.findings: list[Finding] = []
         self.durations: dict[str, float] = {}
@@ -216,7 +216,7 @@ class Course:
                 link.send_file(library, self.files.library[library])
             reply = link.command(
                 "load_candidate",
-                120.0,
+                LOAD_LIMIT_S,
                 constructor=self.bench.constructor,
                 seed=self.bench.seed,
                 library=library if has_library else "",

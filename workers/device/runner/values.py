@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from workers.protocol.wire import ELEMENT_TYPES, MAX_NDIM, MAX_OUTPUTS, OUTPUT
 
@@ -187,15 +187,11 @@ def to_double(value: Any) -> Any:
     return value
 
 
-class RecordedCalls(TorchDispatchMode):
-    """Names of the dispatched operators that compute, but for the candidate's own."""
+def called_operators(call: Callable[[], Any]) -> tuple[Any, list[str]]:
+    """The result of a call and the names of torch's operators in it, also those called from C++.
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__()
-        self.namespace = namespace
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace != self.namespace:
-            self.names.add(str(func.overloadpacket))
-        return func(*args, **(kwargs or {}))
+    torch's profiler is used rather than a dispatch mode, whose first use imports for over a second.
+    """
+    with torch.autograd.profiler.profile(use_kineto=True) as profile:
+        result = call()
+    return result, sorted({event.name for event in profile.function_events})
