@@ -119,7 +119,7 @@ class Household:
     reaped: float = 0.0
 
     def start(self, program: Program) -> Child:
-        child = Child(program, self.logs / f"{program.name}.log")
+        child = Child(program, self.logs / f"{program.name.replace(' ', '-')}.log")
         self.children.append(child)
         child.start(self.cwd)
         return child

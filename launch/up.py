@@ -55,11 +55,21 @@ def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool, exa
         except KeyboardInterrupt:
             report("Stopping …")
         finally:
-            left = household.stop()
+            left = _stop(household)
     if left:
         raise LaunchError(f"These processes could not be ended: {', '.join(map(str, left))}.")
     report("Stopped.")
     return 0
+
+
+def _stop(household: Household) -> list[int]:
+    """Stop all; a second Ctrl-C stops waiting, a third is not heard."""
+    try:
+        return household.stop()
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        return household.stop(limit_s=0)
 
 
 def _start(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launch import environment
-from launch.environment import _covers, _read_stamp, _wanted
+from launch.environment import _covers, _read_stamp, _wanted, prepare
 from launch.places import RUN_LOCK, VENV_PYTHON
 
 REPOSITORY = Path(__file__).resolve().parents[2]
