@@ -91,15 +91,16 @@ export function speedupPlot(host, points, compile) {
   const { root, px, py, width, box } = frame(host, x, { low: 0, high: top, name: "", unit: "×" },
     `Speed-up against eager over ${timed.length} measurements, ` +
     `the best is ${label(Math.max(...timed.map((point) => point.speedup)))} times`);
-  const level = (value, name, css) => {
+  const right = width - box.right;
+  const level = (value, name, at, anchor) => {
     root.append(
-      svg("line", { class: css, x1: box.left, x2: width - box.right, y1: py(value), y2: py(value) }),
-      svg("text", { x: width - box.right, y: py(value) - 4, "text-anchor": "end" }, name),
+      svg("line", { class: "one", x1: box.left, x2: right, y1: py(value), y2: py(value) }),
+      svg("text", { x: at, y: py(value) - 4, "text-anchor": anchor }, name),
     );
   };
-  level(1, "eager", "one");
+  level(1, "eager", right, "end");
   if (compile?.median) {
-    level(compile.median, "torch.compile", "one series-compile");
+    level(compile.median, "torch.compile", box.left + 4, "start"); // Its line may lie close to eager's.
   }
   root.append(svg("path", { class: "step series-best", d: stepPath(points, px, py) }));
   let best = 0;

@@ -112,29 +112,51 @@ function drawPlot() {
   speedupPlot(plot, data.points, data.baseline);
 }
 
-// The files are made by the server; only the newest of several requests is shown.
+// The files are made by the server; only the newest of several requests is shown. A snapshot is
+// announced a moment before its files are stored, so a miss is asked again.
+const FILE_TRIES = 10;
 let wanted = "";
+
 async function loadFiles(digest) {
   if (!digest || digest === wanted) {
     return;
   }
   wanted = digest;
-  const place = document.querySelector("[data-files]");
+  for (let tries = 0; tries < FILE_TRIES && wanted === digest; tries += 1) {
+    if (await loadOnce(digest)) {
+      return;
+    }
+    await new Promise((resolve) => window.setTimeout(resolve, 250 * (tries + 1)));
+  }
+}
+
+// True when there is no more to be tried for this digest.
+async function loadOnce(digest) {
   try {
     const answer = await fetch(`${page.dataset.filesUrl}?snapshot=${digest}`);
-    if (answer.ok && wanted === digest) {
-      const shown = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const chosen = chosenFile(place);
-      const top = place.querySelector(".code:not([hidden])")?.scrollTop ?? 0;
-      place.replaceChildren(...shown.body.children);
-      prepareCode(place, chosen);
-      const code = place.querySelector(".code:not([hidden])");
-      if (code && chosen) {
-        code.scrollTop = top;
+    if (answer.redirected) {
+      return true; // Signed out: the socket says so.
+    }
+    if (answer.ok) {
+      const text = await answer.text();
+      if (wanted === digest) {
+        showFiles(new DOMParser().parseFromString(text, "text/html").body);
       }
     }
+    return answer.ok;
   } catch {
-    wanted = ""; // No network: the next snapshot, or a refresh, brings the files.
+    return false; // No network.
+  }
+}
+
+function showFiles(fresh) {
+  const place = document.querySelector("[data-files]");
+  const chosen = chosenFile(place);
+  const top = place.querySelector(".code:not([hidden])")?.scrollTop ?? 0;
+  place.replaceChildren(...fresh.children);
+  prepareCode(place, chosen);
+  if (chosen && chosenFile(place) === chosen) {
+    place.querySelector(".code:not([hidden])").scrollTop = top;
   }
 }
 

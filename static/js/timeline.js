@@ -72,8 +72,13 @@ export class Timeline {
     return item;
   }
 
+  // Text while it is being written. It may come late: what the author said in full stands already.
   delta(turn, text) {
-    const place = this.turn(turn).querySelector("[data-typing]");
+    const lane = this.turn(turn);
+    if (lane.querySelector('.message[data-role="author"]')) {
+      return;
+    }
+    const place = lane.querySelector("[data-typing]");
     const soFar = (this.typing.get(turn) ?? "") + text;
     this.typing.set(turn, soFar);
     place.textContent = soFar;

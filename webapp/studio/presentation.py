@@ -75,7 +75,6 @@ class LivePage:
     session: Session
     timeline: Timeline
     files: list[FileView]
-    compile_ratio: Ratio | None
     data: dict[str, Json]
     """For static/js/live.js."""
     can_stop: bool
@@ -140,21 +139,17 @@ def operator_rows(nodes: Iterable[GraphNode]) -> list[OperatorRow]:
 def live_page(session: Session) -> LivePage:
     """A session as far as it has come."""
     timeline = timeline_of(whole_log(session))
-    baseline = baseline_of(session.problem)
-    ratio = _ratio_of(baseline)
-    known: Json = {"median": ratio.median, "low": ratio.low, "high": ratio.high} if ratio else None
     points: list[Json] = [*timeline.points]
     return LivePage(
         session=session,
         timeline=timeline,
         files=stored_files(timeline.snapshot, timeline.changed),
-        compile_ratio=ratio,
         data={
             "state": session.state,
             "started": iso(session.started_at) if session.started_at else None,
             "ended": iso(session.finished_at) if session.finished_at else None,
             "points": points,
-            "baseline": known,
+            "baseline": timeline.baseline,
             "words": words_as_data(),
         },
         can_stop=session.state in LIVE_STATES and session.state != SessionState.STOPPING,
@@ -203,9 +198,3 @@ def verdict_page(evaluation: Evaluation) -> VerdictPage:
         series=plot_series(verdict.timing) if verdict.timing else [],
         limits=limits_of(verdict),
     )
-
-
-def _ratio_of(baseline: Baseline | None) -> Ratio | None:
-    if baseline is None:
-        return None
-    return Ratio(baseline.ratio_median, baseline.ratio_low, baseline.ratio_high, baseline.pairs)

@@ -41,10 +41,10 @@ def badge(family: str, state: str, size: str = "") -> SafeString:
 
 
 def _number_filter(name: str, write: Callable[[float], str]) -> None:
-    """A filter that writes a dash where there is no number."""
+    """A filter that writes a dash where there is no number (templates give "" for what is missing)."""
 
-    def show(value: float | None) -> str:
-        return formats.NO_VALUE if value is None else write(float(value))
+    def show(value: float | str | None) -> str:
+        return write(float(value)) if isinstance(value, (int, float)) else formats.NO_VALUE
 
     register.filter(name, show)
 
@@ -59,9 +59,11 @@ _number_filter("percent", lambda value: f"{value * 100:.0f} %")
 
 
 @register.simple_tag
-def interval(low: float | None, high: float | None) -> str:
-    """The ends of a 95 % interval."""
-    return "" if low is None or high is None else formats.interval(low, high)
+def interval(low: float | str | None, high: float | str | None) -> str:
+    """The ends of a 95 % interval; empty where there is none."""
+    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+        return formats.interval(low, high)
+    return ""
 
 
 @register.simple_tag
