@@ -44,7 +44,9 @@ def test_only_the_sites_roles_reach_the_database():
 def test_only_the_web_role_is_reachable_from_outside():
     assert {name for name, service in SERVICES.items() if "ports" in service} == {"web"}
     assert SERVICES["web"]["ports"] == ["127.0.0.1:8000:8000"]
-    inner = {name for name, network in COMPOSE["networks"].items() if (network or {}).get("internal")}
+    inner = {
+        name for name, network in COMPOSE["networks"].items() if (network or {}).get("internal")
+    }
     assert inner == {"data", "hints"}
 
 

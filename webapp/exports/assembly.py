@@ -20,7 +20,8 @@ from workers.workspace.binding import TORCH_TARGET_VERSION, binding_source
 from workers.workspace.layout import MODEL, MODEL_NEW, kernel_sources
 
 TEMPLATES = Path(__file__).parent / "project"
-CPU_COMPILE_FLAGS = ("-O3", "-march=native", "-fopenmp", "-std=c++20")
+CPU_COMPILE_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp")
+"""Those with which the judge's builder compiles kernels."""
 CPU_LINK_FLAGS = ("-fopenmp",)
 NOT_MEASURED = "not measured yet"
 
@@ -53,15 +54,19 @@ def project_files(origin: Origin) -> dict[str, bytes]:
         )
     if origin.verdict.status is not Status.PASSED:
         raise NotExportable("Only a snapshot that passed can be exported.")
-    manifest = _manifest(origin)
     names = origin.names
+    manifest = _manifest(origin)
+    try:
+        binding = binding_source(manifest, names.namespace, origin.verdict.target)
+    except ProtocolError as error:
+        raise NotExportable(str(error)) from error
     package = f"src/{names.package}"
     words = _words(origin)
     texts = {
         "README.md": _fill("README.md", words),
         "pyproject.toml": _fill("pyproject.toml", words),
         "setup.py": _fill("setup.py", words),
-        "csrc/binding.cpp": binding_source(manifest, names.namespace, origin.verdict.target),
+        "csrc/binding.cpp": binding,
         f"{package}/__init__.py": _fill("__init__.py", words),
         f"{package}/kernel_ops.py": kernel_ops_module(manifest, names.namespace, names.package),
         f"{package}/model_new.py": as_package_module(_text(origin.snapshot, MODEL_NEW)),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import keyword
 
-from webapp.exports.rewriting import NotExportable
 from workers.protocol.ops import InputKind, Op, OpManifest, expression_names, parse_expression
 
 _HEAD = '''"""The operators of this package; generated. They are also at torch.ops.{namespace}."""
@@ -35,8 +34,6 @@ def kernel_ops_module(manifest: OpManifest, namespace: str, package: str) -> str
 
 
 def _operator(op: Op, namespace: str) -> str:
-    if keyword.iskeyword(op.name):
-        raise NotExportable(f"The op {op.name!r} has a name that Python reserves; rename it.")
     arguments = ", ".join(_safe(item.name) for item in op.inputs)
     first = next((_safe(item.name) for item in op.inputs if item.kind is InputKind.TENSOR), None)
     outputs = []
