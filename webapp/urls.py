@@ -13,6 +13,7 @@ urlpatterns = [
     path("accounts/", include("webapp.teams.urls")),
     path("evaluations/", include("webapp.studio.verdict_urls")),
     path("sessions/", include("webapp.studio.urls")),
+    path("sessions/", include("webapp.exports.urls")),
     path("healthz", health),
     path("", include("webapp.studio.problem_urls")),
 ]
