@@ -25,5 +25,7 @@ class Variant:
     stream: bool = False
     """Write results past the caches."""
     keep: Keep = Keep.COSTLY
+    unroll: bool = False
+    """Let the compiler unroll the innermost loops."""
     chunk: int = 4096
     """Elements between two look-ups of the outer loop state; also the length of a float sum."""

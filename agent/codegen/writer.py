@@ -227,7 +227,8 @@ def _source(
     sized = op.arguments[len(memory) + len(buffers) :]
     parameters += [f"int64_t {argument.replace('.', '_')}" for argument in sized]
     lines = [f"// {line}" for line in _story(kernel)]
-    lines += ['#pragma GCC optimize("no-math-errno", "no-trapping-math")']
+    options = ["no-math-errno", "no-trapping-math", *(["unroll-loops"] if variant.unroll else [])]
+    lines += [f"#pragma GCC optimize({', '.join(_quoted(options))})"]
     if variant.width:
         lines += ["#if defined(__AVX512F__)"]
         lines += [f'#pragma GCC target("prefer-vector-width={variant.width}")', "#endif"]
@@ -237,6 +238,10 @@ def _source(
     joined = ",\n    ".join(parameters)
     lines += [f'extern "C" void {op.launcher}(\n    {joined}) {{', *body, "}", ""]
     return "\n".join(lines)
+
+
+def _quoted(items: list[str]) -> list[str]:
+    return [f'"{item}"' for item in items]
 
 
 def _story(kernel: Kernel) -> list[str]:
