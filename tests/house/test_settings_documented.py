@@ -26,7 +26,7 @@ def settings_of_the_code() -> set[str]:
     for path in our_files(".py", ".yml", ".sh", ".conf"):
         if path.relative_to(REPOSITORY).parts[0] in PACKAGES:
             found |= set(SETTING.findall(path.read_text()))
-    return found
+    return {name.removesuffix("_FILE") for name in found}
 
 
 def settings_of_the_document() -> set[str]:

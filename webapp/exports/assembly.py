@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-
 from webapp.exports.naming import Names, names_for
 from webapp.exports.operators import kernel_ops_module
 from webapp.exports.rewriting import NotExportable, as_package_module
