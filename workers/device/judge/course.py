@@ -341,12 +341,12 @@ class Course:
         def check(eager: BlockResult, mine: BlockResult) -> None:
             nonlocal checked, wall
             wall += mine.total_ms / 1e3
+            if overlapping(mine.places) and not overlapping(eager.places):
+                raise _Overlap
             wrong = timed_check(names, self.job.request.precision, eager, mine)
             if wrong:
                 raise Ended(Status.INCORRECT, f"{wrong}.")
             checked += 1
-            if overlapping(mine.places) and not overlapping(eager.places):
-                raise _Overlap
 
         before = processes.cpu_seconds(candidate.pid)
         started = time.monotonic()
