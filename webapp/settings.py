@@ -1,7 +1,7 @@
 """Settings of the site: the only reader of the environment on this side.
 
 Everything works without a variable set: SQLite, a Redis socket and all files lie in WARPSMITH_HOME
-(`var` beside this package when unset). docs/configuration.md lists the variables.
+(`var` beside this package when unset). docs/settings.md lists the variables.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def worker_config() -> WorkerConfig:
 
 def _broker() -> str:
     home = Path(os.environ.get("WARPSMITH_HOME") or Path(__file__).parents[1] / "var")
-    given = os.environ.get("WARPSMITH_REDIS_URL")
+    file = os.environ.get("WARPSMITH_REDIS_URL_FILE")
+    given = Path(file).read_text().strip() if file else os.environ.get("WARPSMITH_REDIS_URL")
     return broker_url(given or default_redis_url(home.expanduser().resolve()))
 
 

@@ -17,7 +17,7 @@ from celery.signals import worker_init, worker_shutdown
 
 from workers.artifacts import ArtifactStore, FolderStore
 from workers.celery_app import BUILD_QUEUE, app, worker_config
-from workers.evaluation import build as builder
+from workers.evaluation.build import build as build_snapshot
 from workers.evaluation.device import DeviceSupervisor
 from workers.evaluation.verdicts import infrastructure
 from workers.protocol.codec import from_json, to_json
@@ -55,7 +55,7 @@ def build(text: str) -> None:
     """Compile a snapshot."""
 
     def work(message: JobMessage, store: ArtifactStore) -> object:
-        return builder.build(message.request, store, worker_config())
+        return build_snapshot(message.request, store, worker_config())
 
     def failed(_message: JobMessage, why: str) -> object:
         return BuildResult(BuildStatus.INFRASTRUCTURE, why)

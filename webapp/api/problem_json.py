@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from rest_framework.exceptions import APIException, ErrorDetail, NotFound, ValidationError
 from rest_framework.exceptions import PermissionDenied as Forbidden
+from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
@@ -20,6 +21,7 @@ CONTENT_TYPE = "application/problem+json"
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """Turn what a view raised into a problem; anything unknown stays a 500 of Django's."""
     if isinstance(error, UserError):
+        _answer_in_json(context)
         return _respond(HTTPStatus.BAD_REQUEST, error.sentence, field=error.field)
     if isinstance(error, Http404):
         error = NotFound()
@@ -28,6 +30,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     if not isinstance(error, APIException):
         return None
     set_rollback()
+    _answer_in_json(context)
     field, sentence = _first(error.detail) if isinstance(error, ValidationError) else ("", "")
     response = _respond(HTTPStatus(error.status_code), sentence or str(error.detail), field=field)
     challenge = getattr(error, "auth_header", None)
@@ -37,6 +40,14 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     if wait:
         response["Retry-After"] = str(int(wait))
     return response
+
+
+def _answer_in_json(context: dict[str, Any]) -> None:
+    """Problems are JSON, whatever form the answer would have had."""
+    request = context.get("request")
+    if request is not None:
+        request.accepted_renderer = JSONRenderer()
+        request.accepted_media_type = CONTENT_TYPE
 
 
 def _respond(status: HTTPStatus, detail: str, *, field: str = "") -> Response:

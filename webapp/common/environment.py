@@ -6,6 +6,7 @@ which the system check webapp.E001 shows, so that a start is refused with all mi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ def _sqlite(path: Path, home: Path) -> dict[str, Any]:
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
         "CONN_MAX_AGE": 0,
+        # Tests of concurrent writers need a file; each test run has one of its own.
+        "TEST": {"NAME": str(home / f"test-{os.getpid()}.sqlite3")},
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 30,

@@ -16,11 +16,12 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
+from agent.authors import make_author
 from webapp.common.database_thread import in_thread
 from webapp.events.bells import WORK_GROUP
 from webapp.events.listening import Bell
 from webapp.studio.leases import claim, overdue_stops, release, renew
-from webapp.studio.running import run_session, stop_overdue
+from webapp.studio.running import Authors, run_session, stop_overdue
 from webapp.studio.verdict_watch import VerdictWatch
 
 logger = logging.getLogger(__name__)
@@ -35,9 +36,10 @@ GOODBYE_SECONDS = 5.0
 class SessionHost:
     """Claims sessions, runs them, renews their leases."""
 
-    def __init__(self, capacity: int = 8) -> None:
+    def __init__(self, capacity: int = 8, authors: Authors = make_author) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self.capacity = capacity
+        self.authors = authors
         self.watch = VerdictWatch()
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self._fences: dict[UUID, int] = {}
@@ -74,7 +76,9 @@ class SessionHost:
             if session is None:
                 return
             self._fences[session.pk] = session.fence
-            self._tasks[session.pk] = asyncio.create_task(run_session(session, self.watch))
+            self._tasks[session.pk] = asyncio.create_task(
+                run_session(session, self.watch, self.authors)
+            )
 
     async def _cut_short(self, session_id: UUID) -> None:
         await _cancelled(self._tasks[session_id])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from uuid import UUID
 
 from django.db import transaction
 
 from agent import loop
-from agent.authors import make_author
+from agent.author import Author
 from agent.session import SessionInput, SessionResult
 from webapp.common.artifacts import artifact_store
 from webapp.common.database_thread import in_thread
@@ -28,7 +29,11 @@ from workers.protocol.problem import Target
 logger = logging.getLogger(__name__)
 
 
-async def run_session(session: Session, watch: VerdictWatch) -> None:
+Authors = Callable[[str], Author]
+"""Makes the author of a name."""
+
+
+async def run_session(session: Session, watch: VerdictWatch, authors: Authors) -> None:
     """Run a claimed session to its end and record how it ended.
 
     An error of ours gives the session back: it is taken up again behind its last finished turn, and is
@@ -38,7 +43,7 @@ async def run_session(session: Session, watch: VerdictWatch) -> None:
         given = await in_thread(session_input, session)
         result = await loop.run(
             given,
-            make_author(session.author),
+            authors(session.author),
             RemoteEvaluator(session, watch),
             SiteListener(session.pk, session.fence),
             SiteControl(session.pk, session.fence),

@@ -33,12 +33,17 @@ def session(request: HttpRequest, session_id: UUID) -> HttpResponse:
 @require_GET
 @login_required
 def files(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """The files of one snapshot of the session, as a piece of HTML for the live page."""
+    """The files of one snapshot of the session, as a piece of HTML for the live page.
+
+    A snapshot is announced a moment before its files are stored; until then the answer is empty (204).
+    """
     found = get_object_or_404(visible_to(request.user), pk=session_id)
     event = snapshot_event(found, request.GET.get("snapshot", ""))
     views = stored_files(str(event.body["digest"]), changed_paths(event))
-    response = render(request, "_files.html", {"files": views}, status=200 if views else 404)
-    response.headers["Cache-Control"] = "private, max-age=3600" if views else "no-store"
+    if not views:
+        return HttpResponse(status=204)
+    response = render(request, "_files.html", {"files": views})
+    response.headers["Cache-Control"] = "private, max-age=3600"
     return response
 
 
