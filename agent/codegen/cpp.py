@@ -42,6 +42,7 @@ class KernelWriter:
         self.variant, self.threads = variant, threads
         self.passes, self.tail = find_passes(kernel, variant.keep)
         self.depth = kernel.row_loops
+        self.exact = _exact_sums(kernel)
         self.operands: dict[Key, str] = {}
         self.lines: list[str] = []
         self.indent = 1
@@ -166,7 +167,7 @@ class KernelWriter:
     def _begin_reduction(self, step: Step, blocks: bool) -> None:
         kind = C_TYPES[step.dtype]
         if step.op == "reduce_sum":
-            wide = "double" if blocks else kind
+            wide = "double" if blocks or step.name in self.exact else kind
             self._line(f"{wide} a_{step.name} = 0;")
             return
         edge = float("-inf") if step.op == "reduce_max" else float("inf")
@@ -270,7 +271,8 @@ class KernelWriter:
         prefix = "r" if blocks else "a"
         if step.op == "reduce_sum":
             if blocks:
-                self._line(f"{C_TYPES[step.dtype]} r_{step.name} = 0;")
+                kind = "double" if step.name in self.exact else C_TYPES[step.dtype]
+                self._line(f"{kind} r_{step.name} = 0;")
             return [f"reduction(+ : {prefix}_{step.name})"]
         if blocks:
             self._line(f"{C_TYPES[step.dtype]} r_{step.name} = a_{step.name};")
@@ -365,3 +367,16 @@ def _cast(text: str, have: str, want: str) -> str:
     if want == "bool":
         return f"(({text}) != {literal(0, have)})" if have != "bool" else text
     return f"static_cast<{C_TYPES[want]}>({text})"
+
+
+def _exact_sums(kernel: Kernel) -> set[str]:
+    """Sums that leave the kernel as results, directly or through row steps.
+
+    Their terms may cancel, so they are added up in double; sums that only scale or shift the elements of
+    their row need no more than float.
+    """
+    leaving = set(kernel.stored)
+    for step in reversed(kernel.steps):
+        if step.name in kernel.rows and step.name in leaving:
+            leaving |= {arg.name for arg in step.args if isinstance(arg, Ref)}
+    return {step.name for step in kernel.steps if step.op == "reduce_sum" and step.name in leaving}
