@@ -137,13 +137,14 @@ async function loadOnce(digest) {
     if (answer.redirected) {
       return true; // Signed out: the socket says so.
     }
-    if (answer.ok) {
+    const stored = answer.status === 200;
+    if (stored) {
       const text = await answer.text();
       if (wanted === digest) {
         showFiles(new DOMParser().parseFromString(text, "text/html").body);
       }
     }
-    return answer.ok;
+    return stored;
   } catch {
     return false; // No network.
   }

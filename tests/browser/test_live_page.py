@@ -1,0 +1,147 @@
+"""The live page under bad conditions: no socket, no network, signed out, stopped by hand; and its speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, WebSocketRoute, expect
+
+from launch.listener import signed_in_cookie
+from launch.own_site import OwnSite
+from launch.stack import manage
+from tests.browser import driving
+from tests.browser.conftest import MakePage
+
+# Notes, for everything that appears in the timeline, how long after its time stamp it did.
+STOPWATCH = """() => {
+  const root = document.querySelector("[data-timeline]");
+  const fresh = () => root.querySelectorAll("[data-seq]:not([data-noted])");
+  window.delays = [];
+  fresh().forEach((item) => (item.dataset.noted = ""));
+  new MutationObserver(() => {
+    for (const item of fresh()) {
+      item.dataset.noted = "";
+      window.delays.push(Date.now() - Date.parse(item.dataset.at));
+    }
+  }).observe(root, { childList: true, subtree: true });
+}"""
+
+MEDIAN_MS = 100
+
+
+class Network:
+    """The page's connections, which a test can cut and mend."""
+
+    def __init__(self, page: Page, *, sockets: bool = True) -> None:
+        self.sockets = sockets
+        self.http = True
+        self.open: list[WebSocketRoute] = []
+        page.route_web_socket("**/ws/**", self._socket)
+        page.route("**/api/v1/**", self._request)
+
+    def cut(self) -> None:
+        self.sockets = self.http = False
+        for socket in self.open:
+            socket.close(code=1011)
+        self.open.clear()
+
+    def mend(self) -> None:
+        self.sockets = self.http = True
+
+    def _socket(self, socket: WebSocketRoute) -> None:
+        if self.sockets:
+            socket.connect_to_server()
+            self.open.append(socket)
+        else:
+            socket.close(code=1011)
+
+    def _request(self, route: Route) -> None:
+        if self.http:
+            route.continue_()
+        else:
+            route.abort()
+
+
+def test_events_reach_the_page_in_a_tenth_of_a_second(
+    page: Page, record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Browser and site share this host's clock, so that time stamps can be compared."""
+    driving.paste(page, driving.example("bias_gelu_scale"), title="Latency")
+    page.evaluate(STOPWATCH)
+    driving.wait_until_over(page)
+    delays: list[float] = page.evaluate("window.delays")
+    assert len(delays) >= 10
+    median = statistics.median(delays)
+    record_property("event_to_page_ms_median", median)
+    record_property("event_to_page_ms_worst", max(delays))
+    with capsys.disabled():
+        print(
+            f" event to page: {median:.0f} ms median of {len(delays)}, worst {max(delays):.0f} ms"
+        )
+    assert median < MEDIAN_MS
+
+
+def test_what_came_while_the_network_was_gone_is_made_up_for(
+    page: Page, new_page: MakePage
+) -> None:
+    network = Network(page)
+    driving.paste(page, driving.example("gated_rms_norm"), title="Cut off")
+    witness = new_page()
+    witness.goto(page.url)
+    expect(page.locator("[data-turn='1']")).to_be_visible(timeout=120_000)
+    network.cut()
+    expect(page.get_by_text("Reconnecting; nothing is lost")).to_be_visible()
+    at = driving.cursor(page)
+    witness.wait_for_function(
+        "at => Number(document.querySelector('[data-live]').dataset.seq) > at + 3",
+        arg=at,
+        timeout=120_000,
+    )
+    assert driving.cursor(page) == at
+    network.mend()
+    assert driving.wait_until_over(witness) == "Finished"
+    expect(page.locator("[data-show=state]")).to_have_text("Finished", timeout=30_000)
+    expect(page.get_by_text("Reconnecting; nothing is lost")).to_be_hidden()
+    page.wait_for_timeout(500)
+    assert driving.shown(page) == driving.shown(witness)
+    assert driving.timeline(page) == driving.timeline(witness)
+
+
+def test_without_any_socket_the_page_lives_on_http(page: Page) -> None:
+    Network(page, sockets=False)
+    driving.paste(page, driving.example("residual_layer_norm"), title="No sockets")
+    expect(page.locator("[data-turn='2']")).to_be_visible(timeout=120_000)
+    page.get_by_role("button", name="Stop").click()
+    assert driving.wait_until_over(page, 60) == "Stopped"
+    numbers = driving.shown(page)
+    assert len(numbers) == len(set(numbers))
+
+
+def test_a_session_can_be_stopped_and_says_who_did_it(page: Page) -> None:
+    driving.paste(page, driving.example("masked_softmax"), title="To be stopped")
+    expect(page.locator("[data-turn='1']")).to_be_visible(timeout=120_000)
+    page.get_by_role("button", name="Stop").click()
+    assert driving.wait_until_over(page, 60) == "Stopped"
+    expect(page.locator("[data-show=reason]")).to_contain_text("Stopped by admin")
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_somebody_who_signed_out_elsewhere_is_told(site: OwnSite, new_page: MakePage) -> None:
+    again = json.loads(manage(site.home, os.environ, "bootstrap").strip().splitlines()[-1])
+    page = new_page(identity=signed_in_cookie(site.url + again["entry"]))
+    network = Network(page)
+    driving.paste(
+        page, driving.example("masked_softmax").replace("4096", "2048"), title="Left alone"
+    )
+    other = page.context.new_page()
+    other.goto("/")
+    other.locator("[data-menu] summary").click()
+    other.get_by_role("button", name="Sign out").click()
+    other.wait_for_url("**/accounts/login/")
+    network.cut()
+    network.mend()
+    expect(page.get_by_text("Signed out: reload the page to sign in again")).to_be_visible()
