@@ -227,7 +227,7 @@ def _source(
     sized = op.arguments[len(memory) + len(buffers) :]
     parameters += [f"int64_t {argument.replace('.', '_')}" for argument in sized]
     lines = [f"// {line}" for line in _story(kernel)]
-    options = ["no-math-errno", "no-trapping-math", *(["unroll-loops"] if variant.unroll else [])]
+    options = ["no-trapping-math", *(["unroll-loops"] if variant.unroll else [])]
     lines += [f"#pragma GCC optimize({', '.join(_quoted(options))})"]
     if variant.width:
         lines += ["#if defined(__AVX512F__)"]

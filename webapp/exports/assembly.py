@@ -19,7 +19,7 @@ from workers.workspace.binding import TORCH_TARGET_VERSION, binding_source
 from workers.workspace.layout import MODEL, MODEL_NEW, kernel_sources
 
 TEMPLATES = Path(__file__).parent / "project"
-CPU_COMPILE_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp")
+CPU_COMPILE_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fopenmp")
 """Those with which the judge's builder compiles kernels."""
 CPU_LINK_FLAGS = ("-fopenmp",)
 NOT_MEASURED = "not measured yet"

@@ -33,7 +33,16 @@ class CpuRecipes:
 
     def kernel(self, path: str, files: Mapping[str, bytes]) -> ToolRun:
         """Compile one kernel source without any torch header."""
-        words = (*self._common(), "-O3", "-march=native", "-fopenmp", "-Wall", "-I.", "-Ikernels")
+        words = (
+            *self._common(),
+            "-O3",
+            "-march=native",
+            "-fno-math-errno",
+            "-fopenmp",
+            "-Wall",
+            "-I.",
+            "-Ikernels",
+        )
         return ToolRun((*words, "-c", path), _with_headers(path, files), limits=self.limits)
 
     def binding(self, source: str, torch: TorchHeaders) -> ToolRun:
@@ -93,6 +102,8 @@ class CpuRecipes:
             "-pipe",
             "-fdiagnostics-color=never",
             "-ffile-prefix-map=/work/=",
+            f"-ffile-prefix-map={_TORCH}=torch",
+            f"-ffile-prefix-map={_PYTHON}=python",
             "-ftemplate-depth=512",
             most,
         )
