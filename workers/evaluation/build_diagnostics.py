@@ -7,6 +7,7 @@ of the workspace already.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 
@@ -110,7 +111,7 @@ def _diagnostic(
 
 
 def _workspace_path(name: str) -> str:
-    return name.removeprefix("/work/").removeprefix("./")
+    return posixpath.normpath(name.removeprefix("/work/"))
 
 
 def _source_of(name: str) -> str:

@@ -170,7 +170,7 @@ def _why(text: str, code: int | None, out_of_memory: bool) -> Failure:
 
 def _replaced(word: str, places: Mapping[str, str]) -> str:
     for inside, real in places.items():
-        word = word.replace(inside + "/", real + "/") if inside + "/" in word else word
+        word = re.sub(rf"{re.escape(inside)}(?=[/=]|$)", lambda _, real=real: real, word)  # type: ignore[misc]
     return word
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from workers.sandbox.profiles import Profile, environment_of, uid_of
 from workers.sandbox.view import Kind, Step
@@ -23,6 +24,12 @@ _BIND = {
     Kind.DEVICE: "--dev-bind",
     Kind.LINK: "--symlink",
 }
+
+
+_BASH = "/bin/bash"
+_STARTER_LIVES = 'handle=$0; echo >&$handle || exit 125; exec {handle}>&-; exec "$@"'
+"""Ends at once if the starter is dead: bubblewrap forgets to look after it has asked to die with its parent,
+so a starter killed in that very moment would leave the sandbox alone in the world."""
 
 
 def program() -> str | None:
@@ -54,7 +61,7 @@ def options(
         words += ["--setenv", name, value]
     if filter_handle is not None:
         words += ["--seccomp", str(filter_handle)]
-    return [*words, "--chdir", profile.workdir]
+    return [*words, "--chdir", "/"]
 
 
 def _step(step: Step) -> list[str]:
@@ -70,14 +77,27 @@ def _step(step: Step) -> list[str]:
 
 
 def command(
-    profile: Profile, argv: Sequence[str], limits: Sequence[tuple[str, int]], *, root: bool
+    profile: Profile,
+    argv: Sequence[str],
+    limits: Sequence[tuple[str, int]],
+    *,
+    root: bool,
+    life: int,
 ) -> list[str]:
-    """The command behind the programs that take privileges and set limits."""
+    """The command behind the programs that take privileges and set limits.
+
+    `life` is the writing end of a pipe that only the starter reads.
+    """
     words: list[str] = []
+    if Path(_BASH).exists():
+        words += [_BASH, "--norc", "-c", _STARTER_LIVES, str(life)]
     if root:
         uid = str(uid_of(profile.identity))
         words += ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
         words += ["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--"]
+    if profile.workdir != "/":
+        # As the identity itself: bubblewrap as root without its capabilities may not enter its folders.
+        words += ["/usr/bin/env", f"--chdir={profile.workdir}", "--"]
     if limits:
         words += [
             "/usr/bin/prlimit",

@@ -92,8 +92,10 @@ class SandboxedProcess:
     def pids(self) -> list[int]:
         """All processes of the sandbox, as seen from here, the first one of its own included."""
         first = self._first_pid()
-        if first is None:
+        if first is None or self.poll() is not None:
             return []
+        if self._kind == "none":
+            return _descendants(self._outer.pid)
         return [first, *_descendants(first)]
 
     def peak_bytes(self) -> int | None:
@@ -214,7 +216,7 @@ class SandboxedProcess:
             while part := os.read(self._status, 4096):
                 self._text += part
         *lines, self._text = self._text.split(b"\n")
-        for line in lines:
+        for line in filter(None, lines):
             with contextlib.suppress(ValueError):
                 self._news.update(json.loads(line))
 

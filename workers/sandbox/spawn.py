@@ -11,7 +11,8 @@ What holds inside, with either back end:
   - as root a Unix user per identity; as an ordinary user the caller's own, in a user namespace.
 
 What does not hold:
-  - `none` only limits, groups and kills; the program sees what its user sees;
+  - `none` only limits, groups and kills; the program sees what its user sees, and what it started may
+    outlive a starter that was killed itself;
   - without a memory cgroup many processes may each use the memory of one, and files in memory
     folders come on top (their sizes are bounded by the profile; with bubblewrap the number of empty files is not);
   - as an ordinary user two sandboxes share a Unix user and are kept apart by namespaces alone;
@@ -112,12 +113,15 @@ def _command_line(
         bpf_handle = _in_memory(bpf, handles) if bpf else None
         words = bubblewrap.options(profile, view_of(profile), root=root, filter_handle=bpf_handle)
         words += ["--json-status-fd", str(status)]
+        # Under a number of its own, since bubblewrap closes the other one before the command.
+        life = os.dup(status)
+        handles.callback(os.close, life)
         text = _in_memory(b"".join(word.encode() + b"\0" for word in words), handles)
         line = [program, "--args", str(text), "--"]
-        line += bubblewrap.command(profile, argv, limits, root=root)
+        line += bubblewrap.command(profile, argv, limits, root=root, life=life)
         if entrances:
             line = ["/bin/sh", "-c", _JOIN, "sh", str(len(entrances)), *entrances, *line]
-        return line, [text] if bpf_handle is None else [text, bpf_handle]
+        return line, [text, life] if bpf_handle is None else [text, life, bpf_handle]
     plan: dict[str, object] = {
         "kind": kind,
         "parent": os.getpid(),

@@ -23,7 +23,7 @@ REGISTRY_SOURCE = """\
 #include <utility>
 #include <vector>
 
-class BindingRegistry {
+class __attribute__((visibility("hidden"))) BindingRegistry {
  public:
   using Adder = void (*)(pybind11::module &);
 
