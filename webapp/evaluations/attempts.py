@@ -7,17 +7,22 @@ its attempts are used up is `infrastructure`: nothing is said about the candidat
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from webapp.evaluations.hints import send_hint
-from webapp.evaluations.models import OPEN_JOB_STATES, Job, JobKindChoice, JobState
+from webapp.evaluations.models import OPEN_JOB_STATES, Evaluation, Job, JobKindChoice, JobState
 from webapp.evaluations.settling import settle
+from workers.evaluation.verdicts import infrastructure
 from workers.protocol.verdict import Evaluation as Verdict
 from workers.protocol.verdict import Status
+
+WITHDRAWN = "Withdrawn: nobody waits for it any more."
 
 MAX_ATTEMPTS = 3
 MAX_ATTEMPTS_WITH_SNAPSHOT = 2
@@ -61,6 +66,22 @@ def give_up(job: Job, why: str, *, worker_lost: bool = False) -> bool:
         return settle(job.evaluation.pk, verdict, lost=lost)
 
 
+def withdraw(evaluation_id: UUID) -> bool:
+    """Take back a question that nobody waits for any more; tells whether it was still open.
+
+    A worker that is at it goes on to its end, but its answer comes too late, and no further job follows.
+    """
+    jobs = Job.objects.filter(evaluation_id=evaluation_id)
+    with transaction.atomic():
+        evaluation = Evaluation.objects.select_related("problem", "snapshot").get(pk=evaluation_id)
+        if evaluation.over:
+            return False
+        jobs.filter(state__in=(JobState.IDLE, *OPEN_JOB_STATES)).update(
+            state=JobState.GIVEN_UP, finished_at=timezone.now()
+        )
+        return settle(evaluation_id, infrastructure(evaluation.request, WITHDRAWN), lost=True)
+
+
 def _attempts(job: Job) -> int:
     risky = job.kind == JobKindChoice.DEVICE and job.evaluation.snapshot is not None
     return MAX_ATTEMPTS_WITH_SNAPSHOT if risky else MAX_ATTEMPTS
@@ -69,18 +90,6 @@ def _attempts(job: Job) -> int:
 def _last_verdict(job: Job, why: str, worker_lost: bool) -> Verdict:
     request = job.evaluation.request
     if worker_lost and job.kind == JobKindChoice.DEVICE and request.snapshot:
-        status = Status.RUNTIME_ERROR
-        summary = f"{job.attempt} device workers were lost while they ran this candidate."
-    else:
-        status = Status.INFRASTRUCTURE
-        summary = f"No verdict after {job.attempt} attempts: {why}"
-    return Verdict(
-        status=status,
-        summary=summary,
-        problem=request.problem,
-        snapshot=request.snapshot,
-        target=request.target,
-        tier=request.tier,
-        precision=request.precision,
-        stages=request.stages,
-    )
+        text = f"{job.attempt} device workers were lost while they ran this candidate."
+        return dataclasses.replace(infrastructure(request, text), status=Status.RUNTIME_ERROR)
+    return infrastructure(request, f"No verdict after {job.attempt} attempts: {why}")

@@ -18,7 +18,7 @@ from django.utils import timezone
 from webapp.events.services import append
 from webapp.problems.models import ProblemState
 from webapp.studio.models import HOSTED_STATES, Session, SessionState
-from webapp.studio.states import move
+from webapp.studio.states import move, withdraw_question
 from workers.protocol.events import EventKind
 
 LEASE = timedelta(seconds=15)
@@ -139,6 +139,7 @@ def _adopt(session: Session, host: str) -> bool:
             adoptions=F("adoptions") + 1,
         )
         if adopted:
+            withdraw_question(session.pk)
             _tell(session)
     return adopted == 1
 

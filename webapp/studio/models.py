@@ -77,6 +77,11 @@ class Session(Identified):
         Evaluation, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
 
+    open_evaluation = models.ForeignKey(
+        Evaluation, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    """The newest question to the judge; withdrawn when the run that asked it is gone."""
+
     host = models.CharField(max_length=200, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
     fence = models.PositiveIntegerField(default=0)

@@ -39,6 +39,8 @@ class RemoteEvaluator:
     """Asks the judge through the job table."""
 
     def __init__(self, session: Session, watch: VerdictWatch) -> None:
+        self.session_id = session.pk
+        self.fence = session.fence
         self.problem = session.problem
         self.watch = watch
 
@@ -52,8 +54,16 @@ class RemoteEvaluator:
         return await self._ask(dict(files), stages)
 
     async def _ask(self, files: Mapping[str, bytes] | None, stages: tuple[Stage, ...]) -> Judged:
-        evaluation = await in_thread(request_evaluation, self.problem, files, stages)
+        evaluation = await in_thread(self._request, files, stages)
         return _judged(await self.watch.wait(evaluation.pk))
+
+    def _request(self, files: Mapping[str, bytes] | None, stages: tuple[Stage, ...]) -> Evaluation:
+        with transaction.atomic():
+            check_fence(self.session_id, self.fence)
+            evaluation = request_evaluation(self.problem, files, stages)
+            rows = Session.objects.filter(pk=self.session_id)
+            rows.update(open_evaluation=evaluation)
+        return evaluation
 
 
 class SiteListener:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from webapp.evaluations.attempts import withdraw
 from webapp.events.services import append
 from webapp.studio.models import FINAL_STATES, Session, SessionState
 from workers.protocol.events import EventKind
@@ -36,4 +37,13 @@ def move(
         if rows.update(state=target, reason=reason, **fields) != 1:
             return False
         append(session_id, EventKind.SESSION_STATE, {"state": target.value, "reason": reason})
+        if target in FINAL_STATES:
+            withdraw_question(session_id)
     return True
+
+
+def withdraw_question(session_id: UUID) -> None:
+    """Take back what a run of the session has asked the judge: it waits no longer."""
+    asked = Session.objects.values_list("open_evaluation", flat=True).get(pk=session_id)
+    if asked is not None:
+        withdraw(asked)

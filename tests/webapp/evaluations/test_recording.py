@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from tests.webapp.verdicts import BUILT, answer, fresh, verdict
+from webapp.evaluations.attempts import withdraw
 from webapp.evaluations.models import Evaluation, EvaluationState, Job, JobState
 from webapp.evaluations.recording import Outcome, record_answer, record_pulse
 from webapp.evaluations.services import request_evaluation
@@ -164,3 +165,12 @@ def test_a_verdict_of_every_status_can_be_kept(problem):
         record_answer(answer(device, verdict(evaluation.request, status)))
         evaluation.refresh_from_db()
         assert evaluation.status == status.value
+
+
+def test_a_withdrawn_question_leads_nowhere(evaluation, job, hints):
+    assert withdraw(evaluation.pk)
+    assert not withdraw(evaluation.pk)
+    assert record_answer(answer(job, BUILT)) is Outcome.STALE
+    evaluation.refresh_from_db()
+    assert (evaluation.state, evaluation.status) == ("lost", "infrastructure")
+    assert not Job.objects.filter(kind="device").exists()

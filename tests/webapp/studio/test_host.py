@@ -11,6 +11,8 @@ from django.utils import timezone
 
 from agent.scripted import ScriptedAuthor
 from tests.webapp.studio.conftest import Workers, judged_turn, write_turn
+from webapp.evaluations.attempts import WITHDRAWN
+from webapp.evaluations.models import Evaluation, Job
 from webapp.events.queries import after
 from webapp.studio import leases
 from webapp.studio.host import SessionHost
@@ -85,7 +87,9 @@ async def test_another_host_goes_on_behind_the_last_finished_turn(session, autho
     host = SessionHost(authors=authors)
     await host._take()
     await until_turns(session, 1)
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(10):
+        while not await sync_to_async(Evaluation.objects.exists)():
+            await asyncio.sleep(0.02)
     for task in host._tasks.values():
         task.cancel()
     await asyncio.wait(host._tasks.values())
@@ -105,6 +109,8 @@ async def test_another_host_goes_on_behind_the_last_finished_turn(session, autho
     entries = await sync_to_async(transcript_of)(session)
     assert [e.turn for e in entries if e.role.value == "author"] == [1, 2, 3, 4]
     assert session.fence == 2
+    first = await sync_to_async(lambda: Evaluation.objects.order_by("created_at").first())()
+    assert (first.state, first.summary) == ("lost", WITHDRAWN)
 
 
 async def until_turns(session: Session, count: int) -> None:
@@ -148,6 +154,7 @@ async def test_a_stop_is_requested_acknowledged_and_final(session, authors, peop
         assert session.state == SessionState.STOPPING
         await until(session, "stopped", seconds=8)
     assert session.reason == "Stopped by colleague."
+    assert await sync_to_async(open_jobs)() == 0
     assert await sync_to_async(states)(session) == ["queued", "running", "stopping", "stopped"]
 
 
@@ -172,6 +179,10 @@ async def test_a_pause_holds_at_the_next_boundary_until_it_is_resumed(session, p
         serving.cancel()
     expected = ["queued", "running", "pausing", "paused", "running", "finished"]
     assert await sync_to_async(states)(session) == expected
+
+
+def open_jobs() -> int:
+    return Job.objects.filter(state__in=("queued", "running")).count()
 
 
 class BrokenAuthor:
