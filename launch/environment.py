@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -184,13 +183,6 @@ def _one_at_a_time() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def describe_sandbox() -> str:
-    """One line on how untrusted code is kept apart, before any worker has looked closer."""
-    if shutil.which("bwrap"):
-        return "bubblewrap"
-    return "plain namespaces (for stronger walls: apt-get install bubblewrap)"
 
 
 def go_on(arguments: list[str]) -> NoReturn:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,9 +16,8 @@ from pathlib import Path
 from launch import seed
 from launch.children import Child, Household, adopt_orphans
 from launch.console import LaunchError, complain, say
-from launch.environment import describe_sandbox
-from launch.places import REPOSITORY, VENV
-from launch.stack import HOST, answers, hold, listening, manage, programs
+from launch.places import REPOSITORY, VENV, VENV_PYTHON
+from launch.stack import HOST, answers, environment_of, hold, listening, manage, programs
 
 READY_S = 90.0
 
@@ -125,15 +125,25 @@ def _wait_until_ready(url: str, children: list[Child]) -> None:
 
 
 def _greeting(ready: Ready, environ: Mapping[str, str]) -> str:
-    sandbox = "none" if environ.get("WARPSMITH_UNSANDBOXED") == "1" else describe_sandbox()
-    return "\n".join(
-        [
-            "",
-            f"Warpsmith runs at {ready.url}",
-            f"  sign in once   {ready.entry}",
-            f"  folder         {ready.home} (logs in {ready.home}/logs)",
-            f"  sandbox        {sandbox}",
-            "  stop           Ctrl-C",
-            "",
-        ]
-    )
+    lines = ["", f"Warpsmith runs at {ready.url}", f"  sign in once  {ready.entry}"]
+    lines += [f"  {line}" for line in _doctor(Path(ready.home), environ)]
+    lines += [f"  logs          {ready.home}/logs", "  stop          Ctrl-C", ""]
+    return "\n".join(lines)
+
+
+def _doctor(home: Path, environ: Mapping[str, str]) -> list[str]:
+    """What the judge finds on this host: sandbox, torch, device; and what is missing."""
+    try:
+        result = subprocess.run(
+            [str(VENV_PYTHON), "-m", "workers", "doctor"],
+            cwd=REPOSITORY,
+            env=environment_of(home, environ),
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    except subprocess.TimeoutExpired:
+        return ["the judge did not say within 30 s what it finds here"]
+    facts = [line.partition(" ") for line in result.stdout.splitlines()]
+    told = [f"{name:<13} {value.strip()}" for name, _, value in facts if name != "artifacts"]
+    return told + result.stderr.strip().splitlines()[-2:]
