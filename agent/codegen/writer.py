@@ -29,8 +29,9 @@ from workers.protocol.ops import (
     parse_manifest,
 )
 
-_MATH = Path(__file__).parent / "templates" / "ws_math.h"
-MATH_PATH = "kernels/ws_math.h"
+_TEMPLATES = Path(__file__).parent / "templates"
+MATH_HEADER = "ws_math.h"
+STREAM_HEADER = "ws_stream.h"
 
 _TITLE_CHARS = 40
 
@@ -131,7 +132,8 @@ def write_files(
         for kernel, title in zip(kernels, titles, strict=True)
     ]
     files = {item.path: item.source for item in written}
-    files[MATH_PATH] = _MATH.read_text()
+    for header in _headers(variant):
+        files[f"kernels/{header}"] = (_TEMPLATES / header).read_text()
     files[MANIFEST_PATH] = _manifest(tuple(item.op for item in written))
     calls = [item.call for item in written]
     files["model_new.py"] = model_file(graph, inspection, model_source, calls)
@@ -234,10 +236,14 @@ def _source(
         lines += [f'#pragma GCC target("prefer-vector-width={variant.width}")', "#endif"]
     if threads > 1:
         lines += ["#include <omp.h>", ""]
-    lines += ['#include "ws_math.h"', ""]
+    lines += [*(f'#include "{header}"' for header in _headers(variant)), ""]
     joined = ",\n    ".join(parameters)
     lines += [f'extern "C" void {op.launcher}(\n    {joined}) {{', *body, "}", ""]
     return "\n".join(lines)
+
+
+def _headers(variant: Variant) -> list[str]:
+    return [MATH_HEADER, *([STREAM_HEADER] if variant.stream else [])]
 
 
 def _quoted(items: list[str]) -> list[str]:
