@@ -36,7 +36,8 @@ class _Record:
 def tool_key(run: ToolRun, toolchain: str) -> str:
     """Key of one run: everything that decides its outcome."""
     files = {name: digest_of(content) for name, content in run.files.items()}
-    return _key("tool", {"argv": list(run.argv), "files": files, "toolchain": toolchain})
+    facts = {"argv": list(run.argv), "toolchain": toolchain, "limits": repr(run.limits)}
+    return _key("tool", {"files": files, **facts})
 
 
 def build_key(files: Mapping[str, bytes], facts: Mapping[str, str]) -> str:

@@ -79,7 +79,7 @@ def _step(step: Step) -> list[str]:
 def command(
     profile: Profile,
     argv: Sequence[str],
-    limits: Sequence[tuple[str, int]],
+    limits: Sequence[tuple[str, int, int]],
     *,
     root: bool,
     life: int,
@@ -101,7 +101,7 @@ def command(
     if limits:
         words += [
             "/usr/bin/prlimit",
-            *(f"--{_FLAGS[name]}={value}" for name, value in limits),
+            *(f"--{_FLAGS[name]}={soft}:{hard}" for name, soft, hard in limits),
             "--",
         ]
     return [*words, *argv]

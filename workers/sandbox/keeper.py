@@ -235,8 +235,8 @@ def run_command(plan: Plan, status: int) -> NoReturn:
         # Python ignores these two, and ignoring is inherited.
         for number in (13, 25):
             LIBC.signal(number, ctypes.c_void_p(0))
-        for name, value in plan["limits"]:
-            resource.setrlimit(getattr(resource, name), (value, value))
+        for name, soft, hard in plan["limits"]:
+            resource.setrlimit(getattr(resource, name), (soft, hard))
         if plan["filter"]:
             program = SocketFilter(len(plan["filter"]) // 8, plan["filter"])
             check(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(program)), "seccomp")

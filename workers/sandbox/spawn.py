@@ -142,19 +142,21 @@ def _command_line(
     return [sys.executable, "-I", "-S", str(_KEEPER), str(handle), str(status)], [handle]
 
 
-def _limits(profile: Profile, kind: str, cgroup: Cgroup | None) -> list[tuple[str, int]]:
-    """Resource limits to set on the program itself."""
+def _limits(profile: Profile, kind: str, cgroup: Cgroup | None) -> list[tuple[str, int, int]]:
+    """Resource limits to set on the program itself: name, soft, hard."""
     limits = profile.limits
     wanted = [("RLIMIT_NOFILE", limits.open_files), ("RLIMIT_CORE", 0)]
     if limits.file_bytes is not None:
         wanted.append(("RLIMIT_FSIZE", limits.file_bytes))
-    if limits.cpu_seconds is not None:
-        wanted.append(("RLIMIT_CPU", limits.cpu_seconds))
     if limits.memory_bytes is not None and limits.address_space:
         wanted.append(("RLIMIT_AS", limits.memory_bytes))
     if limits.processes is not None and (cgroup is None or cgroup.pids is None):
         wanted.append(("RLIMIT_NPROC", limits.processes + _shared_tasks(profile, kind)))
-    return wanted
+    pairs = [(name, value, value) for name, value in wanted]
+    if limits.cpu_seconds is not None:
+        # First a signal with a name of its own, so that it can be told from a kill for memory.
+        pairs.append(("RLIMIT_CPU", limits.cpu_seconds, limits.cpu_seconds + 1))
+    return pairs
 
 
 def _shared_tasks(profile: Profile, kind: str) -> int:
