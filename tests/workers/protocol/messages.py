@@ -31,6 +31,7 @@ from workers.protocol.requests import (
     JobAnswer,
     JobKind,
     JobMessage,
+    JobPulse,
 )
 from workers.protocol.transcript import Role, Tokens, ToolCall, ToolResult, TranscriptEntry, Usage
 from workers.protocol.verdict import (
@@ -180,6 +181,7 @@ MESSAGES: dict[str, object] = {
     "inspection": INSPECTION,
     "job_answer": JobAnswer("job-1", 2, 5, "secret", LIBRARY, "host-1", {"seconds": 1.5}),
     "job_message": JobMessage("job-1", JobKind.DEVICE, 2, 5, "secret", REQUEST, BUILD),
+    "job_pulse": JobPulse("job-1", 2, 5, "secret", "host-1"),
     "op_manifest": OpManifest(
         (
             Op(
