@@ -10,7 +10,7 @@ const GONE = 4404;
 
 export class EventStream {
   // `handlers`: events(list), delta({turn, text}), link(state) where state is one of
-  // `live`, `reconnecting`, `signed-out`, `gone`.
+  // `live`, `reconnecting`, `http`, `signed-out`, `gone`.
   constructor({ socketUrl, eventsUrl, after, handlers }) {
     this.socketUrl = socketUrl;
     this.eventsUrl = eventsUrl;
@@ -148,6 +148,9 @@ export class EventStream {
       while (!this.ended && !this.isLive()) {
         if (!(await this.pollOnce(wait))) {
           break;
+        }
+        if (wait > 0 && !this.isLive()) {
+          this.handlers.link("http");
         }
         wait = POLL_SECONDS;
       }

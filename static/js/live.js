@@ -80,6 +80,7 @@ function showElapsed() {
 
 function showBest(body) {
   find("best").textContent = ratio(body.speedup);
+  document.title = `${ratio(body.speedup)} · ${data.title}`;
   find("best-interval").textContent = interval(body.low, body.high);
   const verdict = find("verdict");
   verdict.href = `/evaluations/${body.evaluation}/`;
@@ -164,6 +165,7 @@ function showFiles(fresh) {
 const LINK_WORDS = {
   live: ["", ""],
   reconnecting: ["busy", "Reconnecting; nothing is lost"],
+  http: ["clock", "Live over HTTP, without a socket"],
   "signed-out": ["alert", "Signed out: reload the page to sign in again"],
   gone: ["alert", "This session is no longer available to you"],
 };

@@ -146,6 +146,7 @@ def live_page(session: Session) -> LivePage:
         files=stored_files(timeline.snapshot, timeline.changed),
         data={
             "state": session.state,
+            "title": f"{session.problem.title} · Warpsmith",
             "started": iso(session.started_at) if session.started_at else None,
             "ended": iso(session.finished_at) if session.finished_at else None,
             "points": points,

@@ -31,7 +31,9 @@ ROWS_PER_PAGE = 50
 def problems(request: HttpRequest) -> HttpResponse:
     """All problems of the person's teams."""
     page = Paginator(problem_list(request.user), ROWS_PER_PAGE).get_page(request.GET.get("page"))
-    context = {"page": page, "rows": problem_rows(list(page)), "here": "problems"}
+    rows = problem_rows(list(page))
+    waiting = any(row.live_session or row.problem.state == "checking" for row in rows)
+    context = {"page": page, "rows": rows, "waiting": waiting, "here": "problems"}
     return render(request, "problems/list.html", context)
 
 
@@ -51,7 +53,7 @@ def new_problem(request: HttpRequest) -> HttpResponse:
         "file_limit": MAX_PROBLEM_FILE_BYTES,
         "here": "new_problem",
     }
-    return render(request, "problems/new.html", context, status=422 if form.is_bound else 200)
+    return render(request, "problems/new.html", context)
 
 
 @require_safe
