@@ -297,19 +297,19 @@ def _matrix_flops(name: str, node: Any) -> int | None:
 def _by_result_and_depth(node: Any) -> int:
     """2 x results x length of the summed dimension of the first matrix."""
     result = _tensors(node.meta.get("val"))[0]
-    matrices = [tensor for tensor in _argument_tensors(node) if tensor.dim() >= 1]
+    matrices = _arguments_in_order(node)
     first = matrices[1] if _short_name(node) in ("addmm", "baddbmm", "addmv") else matrices[0]
-    return 2 * result.numel() * int(first.shape[-1])
+    return 2 * int(result.numel()) * int(first.shape[-1])
 
 
 def _convolution(node: Any) -> int:
     result = _tensors(node.meta.get("val"))[0]
-    weight = _argument_tensors(node)[1]
-    return 2 * result.numel() * math.prod(int(size) for size in weight.shape[1:])
+    weight = _arguments_in_order(node)[1]
+    return 2 * int(result.numel()) * math.prod(int(size) for size in weight.shape[1:])
 
 
 def _attention(node: Any) -> int:
-    query, key, value = _argument_tensors(node)[:3]
+    query, key, value = _arguments_in_order(node)[:3]
     rows = math.prod(int(size) for size in query.shape[:-1])
     length = int(key.shape[-2])
     return 2 * rows * length * (int(query.shape[-1]) + int(value.shape[-1])) + 5 * rows * length
@@ -341,3 +341,9 @@ def _argument_tensors(node: Any) -> list[torch.Tensor]:
     for argument in node.all_input_nodes:
         tensors += _tensors(argument.meta.get("val"))
     return tensors
+
+
+def _arguments_in_order(node: Any) -> list[torch.Tensor]:
+    """Tensors by their place, also where one stands in several places."""
+    nodes = [item for item in pytree.tree_leaves(node.args) if isinstance(item, torch.fx.Node)]
+    return [tensor for argument in nodes for tensor in _tensors(argument.meta.get("val"))]
