@@ -30,20 +30,39 @@ def example_files(name: str) -> dict[str, str]:
     return {file: (folder / file).read_text() for file in names}
 
 
+def recordings() -> list[Path]:
+    """Sessions that really ran, each as one file."""
+    return sorted(EXAMPLES.glob("recorded/*.zip"))
+
+
 def seed(home: Path, url: str, environ: Mapping[str, str], report: Callable[[str], None]) -> None:
-    """Upload the examples that this site has never been given; one that was deleted stays away."""
+    """Give the site the examples that it has never been given; what was deleted stays away."""
     stamp = home / "seeded.json"
-    known = json.loads(stamp.read_text()) if stamp.exists() else []
-    missing = [name for name in example_names() if name not in known]
-    if not missing:
-        return
+    known: list[str] = json.loads(stamp.read_text()) if stamp.exists() else []
     try:
-        entry = stack.manage(home, environ, "bootstrap", "--token", "--token-days", "1")
-        client = Client(url, json.loads(entry.strip().splitlines()[-1])["token"])
-        for name in missing:
-            client.post("problems", {"files": example_files(name)})
-            known.append(name)
+        entry = _entry(home, environ) if _missing(known) else {}
+        for path in recordings():
+            if path.name not in known:
+                stack.manage(home, environ, "import_session", str(path), "--team", entry["team"])
+                known.append(path.name)
+                report(f"A finished session was put on the site: {path.stem}, as it once ran.")
+        for name in example_names():
+            if name not in known:
+                client = Client(url, entry["token"])
+                client.post("problems", {"files": example_files(name)})
+                known.append(name)
+                report(f"Uploaded examples/{name}; the judge looks at it now.")
     except LaunchError as error:
-        report(f"The examples could not be uploaded: {error}")
+        report(f"Not all examples could be put on the site: {error}")
     stamp.write_text(json.dumps(known))
-    report(f"{len(missing)} examples were uploaded; the judge looks at them now.")
+
+
+def _missing(known: list[str]) -> bool:
+    wanted = {*example_names(), *(path.name for path in recordings())}
+    return bool(wanted - set(known))
+
+
+def _entry(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    printed = stack.manage(home, environ, "bootstrap", "--token", "--token-days", "1")
+    data: dict[str, str] = json.loads(printed.strip().splitlines()[-1])
+    return data
