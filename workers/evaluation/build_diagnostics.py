@@ -72,7 +72,7 @@ def _all(lines: Iterable[str], compiler: str) -> Iterator[Diagnostic]:
                 place = _source_of(match["object"])
             elif match := _LD_MESSAGE.match(text):
                 own = match["object"] or ""
-                file = _source_of(own) if own.endswith(".o") else place
+                file = _source_of(own) if own.endswith(".o") else place if own else ""
                 yield Diagnostic("ld", Severity.ERROR, _short(match["text"]), file=file)
             elif said:
                 level = "warning" if text.startswith("warning: ") else "error"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from workers.sandbox import Profile, choose, spawn
+from workers.sandbox.interpreters import python_profile_paths
 from workers.sandbox.profiles import uid_of
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -166,3 +167,25 @@ def test_choose_names_a_kind_or_the_command_that_helps():
         assert bool(choice.kind) != bool(choice.problem)
         if choice.problem:
             assert ":" in choice.problem
+
+
+def test_where_no_sandbox_works_it_names_the_command_that_helps(kind):
+    """Tried for real: inside a sandbox no second one can be made."""
+    python = Path(sys.executable)
+    workers = PROJECT / "workers"
+    profile = Profile(
+        "test",
+        "agent",
+        readable=python_profile_paths(python),
+        mounted={"/project/workers": workers},
+        tmpfs={"/tmp": 1 << 20},
+    )
+    code = "import sys; sys.path.insert(0, '/project'); from workers.sandbox import choose; print(choose('auto'))"
+    argv = [str(python), "-B", "-S", "-c", code]
+    with spawn(
+        profile, argv, kind=kind, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        process.wait(30)
+        text = process.stdout.read().decode()
+    assert "No sandbox works here" in text
+    assert "with: " in text
