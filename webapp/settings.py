@@ -203,5 +203,8 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {"django.server": {"level": "WARNING"}, "channels_redis": {"level": "ERROR"}},
+    "loggers": {
+        # A Redis that is away is told once by our own bells, not each second with a stack.
+        "channels_redis": {"level": "CRITICAL"},
+    },
 }
