@@ -15,6 +15,7 @@ from workers.device.judge.compare import Expectation, compare
 from workers.device.judge.course import Course
 from workers.device.judge.job import Ended, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.timed import unmeasured_above
 from workers.evaluation.score import half_width
 from workers.protocol.codec import ProtocolError, from_data
 from workers.protocol.inspection import Inspection
@@ -148,9 +149,9 @@ class ProblemCourse(Course):
             _nothing_to_check,
             call_limit_s=self.bench.call_limit_s,
             budget_s=BASELINE_BUDGET_S,
-            acceptable=self.unmeasured_above,
+            acceptable=unmeasured_above(self.job),
         ).run()
-        if half_width(measured.ratio) > self.unmeasured_above:
+        if half_width(measured.ratio) > unmeasured_above(self.job):
             raise Ended(
                 Status.UNMEASURED,
                 "The machine was too busy to time torch.compile; it will be tried again.",

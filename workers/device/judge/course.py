@@ -12,40 +12,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
-
-from workers.device.judge import memory, processes
-from workers.device.judge.bench import LOAD_LIMIT_S, LONGEST_LIMIT_S, Bench, paths_of
+from workers.device.judge import processes
+from workers.device.judge.bench import LOAD_LIMIT_S, LONGEST_LIMIT_S, Bench
 from workers.device.judge.clock import (
-    Alternation,
-    BlockResult,
-    Measurement,
     calibrate,
-    longest_block,
-    overlapping,
 )
 from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.timed import TimedStage
 from workers.device.judge.verify import (
     Verified,
     authorship_findings,
     same_structure,
     stub_breaks_output,
-    timed_check,
     torch_calls,
     verify_case,
 )
-from workers.evaluation.score import half_width, scaled
 from workers.protocol.diagnostics import Finding
 from workers.protocol.problem import Stage
-from workers.protocol.verdict import Authorship, Correctness, Evaluation, Memory, Status, Timing
+from workers.protocol.verdict import Authorship, Correctness, Evaluation, Status, Timing
 
 START_LIMIT_S = 60.0
 QUICK_CASES, FULL_CASES = 5, 10
-QUICK_BUDGET_S, FULL_BUDGET_S = 4.0, 20.0
-QUICK_UNMEASURED, FULL_UNMEASURED = 0.20, 0.10
 HELD_ABOVE = 10.0
-HOST_BOUND_MS = 0.1
 
 
 class Course:
@@ -317,130 +306,19 @@ class Course:
     # -- time ----------------------------------------------------------------------------------
 
     def time(self) -> None:
-        candidate, bench, seen = self.links["candidate"], self.bench, self.seen
         stub = self.links.pop("stub", None)
         if stub is not None:
             stub.freeze()
-        self.parts["memory"] = self._memory(candidate)
-        longest = longest_block(seen.call_ms, bench.input_bytes, seen.output_bytes)
+        candidate = self.links["candidate"]
+        stage = TimedStage(self.job, self.bench, candidate, self.noop, self.findings)
         try:
-            bench.allocate([self.reference, candidate], longest)
-            measured = self._alternate(candidate, longest)
+            self.parts["memory"] = stage.memory()
+            timing, checked = stage.run(self.seen)
         except RunnerFailure as failure:
             if failure.role == "candidate":
                 raise ended_by(failure, "The candidate", "failed in a timed call") from failure
             raise
-        self._strangers(candidate)
-        self._timing(measured)
-
-    def _alternate(self, candidate: RunnerLink, longest: int) -> Measurement:
-        names = paths_of(self.bench.structure)
-        checked = 0
-        wall = cpu = 0.0
-
-        def check(eager: BlockResult, mine: BlockResult) -> None:
-            nonlocal checked, wall
-            wall += mine.total_ms / 1e3
-            if overlapping(mine.places) and not overlapping(eager.places):
-                raise _Overlap
-            wrong = timed_check(names, self.job.request.precision, eager, mine)
-            if wrong:
-                raise Ended(Status.INCORRECT, f"{wrong}.")
-            checked += 1
-
-        before = processes.cpu_seconds(candidate.pid)
-        started = time.monotonic()
-        try:
-            measured = Alternation(
-                (self.reference, candidate),
-                self.noop,
-                longest,
-                self.bench.fill,
-                check,
-                call_limit_s=self.bench.call_limit_s,
-                budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
-                acceptable=self.unmeasured_above,
-            ).run()
-        except _Overlap:
-            self.findings.append(
-                Finding(
-                    "disjoint_outputs",
-                    "Outputs of different calls share memory; each call must return memory of its own.",
-                    True,
-                )
-            )
-            raise Ended(Status.REJECTED, self.findings[-1].message) from None
-        cpu = processes.cpu_seconds(candidate.pid) - before
-        mine = sum(b.total_ms for b in measured.blocks if b.arm == "candidate") / 1e3
-        self._threads(cpu, mine, time.monotonic() - started)
         correctness: Correctness = self.parts["correctness"]
         self.parts["correctness"] = Correctness(correctness.cases, correctness.reference, checked)
-        return measured
-
-    @property
-    def unmeasured_above(self) -> float:
-        """Half width of the interval above which no time is published."""
-        return FULL_UNMEASURED if self.job.thorough else QUICK_UNMEASURED
-
-    def _threads(self, cpu_s: float, timed_s: float, all_s: float) -> None:
-        """More CPU time than the spec's threads can burn means that others were used."""
-        threads = self.job.spec.threads
-        if cpu_s > 1.25 * threads * timed_s + 0.1 * all_s + 0.2:
-            self.findings.append(
-                Finding(
-                    "threads",
-                    f"The candidate burnt {cpu_s:.1f} s of CPU time in {timed_s:.1f} s; the problem allows "
-                    f"{threads} thread{'s' if threads > 1 else ''}.",
-                    True,
-                )
-            )
-
-    def _timing(self, measured: Measurement) -> None:
-        ratio = measured.ratio
-        if half_width(ratio) > self.unmeasured_above:
-            raise Ended(
-                Status.UNMEASURED,
-                f"Correct, but the machine was too busy for an honest time: the interval is "
-                f"{ratio.low:.2f} to {ratio.high:.2f}. Try again when less is running.",
-            )
-        eager, mine = measured.arm("eager"), measured.arm("candidate")
-        # What a single call costs beyond the slope, more than eager's own: work hidden in the fixed part.
-        hidden = (mine.single_ms - mine.per_call_ms) - max(eager.single_ms - eager.per_call_ms, 0.0)
-        if hidden > 0.05 * mine.per_call_ms + 0.05:
-            factor = mine.per_call_ms / (mine.per_call_ms + hidden)
-            ratio = scaled(ratio, factor)
-            self.findings.append(
-                Finding(
-                    "single_call",
-                    f"A single call takes {hidden:.3f} ms more than a call in a row of many, so that time counts.",
-                )
-            )
-        self.parts["timing"] = Timing(
-            eager=eager,
-            candidate=mine,
-            speedup_eager=ratio,
-            noop_per_call_ms=self.noop.slope_ms,
-            blocks=tuple(measured.blocks),
-            host_bound=mine.per_call_ms < HOST_BOUND_MS,
-        )
-
-    def _memory(self, candidate: RunnerLink) -> Memory:
-        used = {}
-        for link in (self.reference, candidate):
-            link.command("trim", 10.0)
-            before = memory.reset_peak(link.pid)
-            link.set_timeout(self.bench.call_limit_s)
-            link.go(0)
-            used[link.role] = max(memory.peak(link.pid) - before, 0)
-            link.release()
-            link.freeze()
-        return Memory(eager_bytes=used["eager"], candidate_bytes=used["candidate"])
-
-
-class _Overlap(Exception):
-    pass
-
-
-def torch_version() -> str:
-    """Version of the torch that judges."""
-    return str(torch.__version__)
+        self._strangers(candidate)
+        self.parts["timing"] = timing

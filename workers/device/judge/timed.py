@@ -1,0 +1,138 @@
+"""The time stage: alternate eager and candidate, check what they gave, decide whether the time counts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from workers.device.judge import memory, processes
+from workers.device.judge.bench import Bench, paths_of
+from workers.device.judge.clock import (
+    Alternation,
+    BlockResult,
+    Measurement,
+    longest_block,
+    overlapping,
+)
+from workers.device.judge.job import Ended, JudgeJob
+from workers.device.judge.link import RunnerLink
+from workers.device.judge.verify import Verified, timed_check
+from workers.evaluation.score import Line, half_width, scaled
+from workers.protocol.diagnostics import Finding
+from workers.protocol.verdict import Memory, Ratio, Status, Timing
+
+QUICK_BUDGET_S, FULL_BUDGET_S = 4.0, 20.0
+QUICK_UNMEASURED, FULL_UNMEASURED = 0.20, 0.10
+HOST_BOUND_MS = 0.1
+
+
+def unmeasured_above(job: JudgeJob) -> float:
+    """Half width of the interval, relative, above which no time is published."""
+    return FULL_UNMEASURED if job.thorough else QUICK_UNMEASURED
+
+
+@dataclass
+class TimedStage:
+    """Times one candidate against eager; findings go to `findings`."""
+
+    job: JudgeJob
+    bench: Bench
+    candidate: RunnerLink
+    noop: Line
+    findings: list[Finding]
+    checked: int = 0
+
+    def run(self, seen: Verified) -> tuple[Timing, int]:
+        """The timing, and how many timed blocks were compared; raises `Ended` where there is none."""
+        longest = longest_block(seen.call_ms, self.bench.input_bytes, seen.output_bytes)
+        self.bench.allocate([self.bench.reference, self.candidate], longest)
+        before = processes.cpu_seconds(self.candidate.pid)
+        started = time.monotonic()
+        measured = Alternation(
+            (self.bench.reference, self.candidate),
+            self.noop,
+            longest,
+            self.bench.fill,
+            self._check,
+            call_limit_s=self.bench.call_limit_s,
+            budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
+            acceptable=unmeasured_above(self.job),
+        ).run()
+        cpu_s = processes.cpu_seconds(self.candidate.pid) - before
+        timed_s = sum(b.total_ms for b in measured.blocks if b.arm == "candidate") / 1e3
+        self._threads(cpu_s, timed_s, time.monotonic() - started)
+        return self._timing(measured), self.checked
+
+    def memory(self) -> Memory:
+        """Peak of resident memory during one call, above what was resident before it."""
+        used = {}
+        for link in (self.bench.reference, self.candidate):
+            link.command("trim", 10.0)
+            before = memory.reset_peak(link.pid)
+            link.set_timeout(self.bench.call_limit_s)
+            link.go(0)
+            used[link.role] = max(memory.peak(link.pid) - before, 0)
+            link.release()
+            link.freeze()
+        return Memory(eager_bytes=used["eager"], candidate_bytes=used["candidate"])
+
+    def _check(self, eager: BlockResult, mine: BlockResult) -> None:
+        if overlapping(mine.places) and not overlapping(eager.places):
+            message = (
+                "Outputs of different calls share memory; each call must return memory of its own."
+            )
+            self.findings.append(Finding("disjoint_outputs", message, True))
+            raise Ended(Status.REJECTED, message)
+        names = paths_of(self.bench.structure)
+        wrong = timed_check(names, self.job.request.precision, eager, mine)
+        if wrong:
+            raise Ended(Status.INCORRECT, f"{wrong}.")
+        self.checked += 1
+
+    def _threads(self, cpu_s: float, timed_s: float, all_s: float) -> None:
+        """More CPU time than the spec's threads can burn means that others were used."""
+        threads = self.job.spec.threads
+        if cpu_s > 1.25 * threads * timed_s + 0.1 * all_s + 0.2:
+            allowed = f"{threads} thread{'s' if threads > 1 else ''}"
+            self.findings.append(
+                Finding(
+                    "threads",
+                    f"The candidate burnt {cpu_s:.1f} s of CPU time in {timed_s:.1f} s; "
+                    f"the problem allows {allowed}.",
+                    True,
+                )
+            )
+
+    def _timing(self, measured: Measurement) -> Timing:
+        ratio = measured.ratio
+        if half_width(ratio) > unmeasured_above(self.job):
+            raise Ended(
+                Status.UNMEASURED,
+                f"Correct, but the machine was too busy for an honest time: the interval is "
+                f"{ratio.low:.2f} to {ratio.high:.2f}. Try again when less is running.",
+            )
+        ratio = self._charge_hidden(measured, ratio)
+        mine = measured.arm("candidate")
+        return Timing(
+            eager=measured.arm("eager"),
+            candidate=mine,
+            speedup_eager=ratio,
+            noop_per_call_ms=self.noop.slope_ms,
+            blocks=tuple(measured.blocks),
+            host_bound=mine.per_call_ms < HOST_BOUND_MS,
+        )
+
+    def _charge_hidden(self, measured: Measurement, ratio: Ratio) -> Ratio:
+        """Charge what a single call costs beyond the slope, and beyond eager's own such cost."""
+        eager, mine = measured.arm("eager"), measured.arm("candidate")
+        own = max(eager.single_ms - eager.per_call_ms, 0.0)
+        hidden = (mine.single_ms - mine.per_call_ms) - own
+        if hidden <= 0.05 * mine.per_call_ms + 0.05:
+            return ratio
+        self.findings.append(
+            Finding(
+                "single_call",
+                f"A single call takes {hidden:.3f} ms more than a call in a row of many; that time counts.",
+            )
+        )
+        return scaled(ratio, mine.per_call_ms / (mine.per_call_ms + hidden))
