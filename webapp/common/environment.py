@@ -7,6 +7,7 @@ which the system check webapp.E001 shows, so that a start is refused with all mi
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,25 +51,25 @@ class Environment:
         url = self.text(name)
         parts = urlsplit(url)
         if not url:
-            return _sqlite(home / "db.sqlite3", home)
+            return _sqlite(home / "db.sqlite3")
         if parts.scheme == "sqlite":
-            return _sqlite(Path(parts.path), home)
+            return _sqlite(Path(parts.path))
         if parts.scheme in ("postgres", "postgresql"):
             return _postgresql(url)
         self.problems.append(
             f"{name} starts with {parts.scheme!r}; write postgresql://user:password@host:5432/name or sqlite:///path"
         )
-        return _sqlite(home / "db.sqlite3", home)
+        return _sqlite(home / "db.sqlite3")
 
 
-def _sqlite(path: Path, home: Path) -> dict[str, Any]:
+def _sqlite(path: Path) -> dict[str, Any]:
     """WAL lets readers go on beside the writer; IMMEDIATE makes writers queue instead of failing half-way."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(path),
         "CONN_MAX_AGE": 0,
         # Tests of concurrent writers need a file; each test run has one of its own.
-        "TEST": {"NAME": str(home / f"test-{os.getpid()}.sqlite3")},
+        "TEST": {"NAME": str(Path(tempfile.gettempdir(), f"warpsmith-test-{os.getpid()}.sqlite3"))},
         "OPTIONS": {
             "transaction_mode": "IMMEDIATE",
             "timeout": 30,
