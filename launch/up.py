@@ -38,7 +38,8 @@ class Ready:
 def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool, examples: bool) -> int:
     """Start everything, say where it is, and tend it until a signal comes."""
     report = complain if as_json else say
-    for number in (signal.SIGHUP, signal.SIGTERM):
+    # SIGINT too: a shell script's background job would ignore it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with hold(home) as lock, listening(port) as listener:
         adopt_orphans()
