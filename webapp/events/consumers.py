@@ -22,7 +22,7 @@ from webapp.events import hub
 from webapp.events.queries import may_read
 from workers.protocol.codec import to_data
 
-FRAME_SECONDS = 0.1
+FRAME_SECONDS = 0.05
 """Frames are at least so far apart; what happens between them travels together."""
 
 PING_SECONDS = 15.0
