@@ -173,72 +173,57 @@ def _tests(op: str) -> Rule:
     return rule
 
 
-def _forms(base: str, *overloads: str) -> list[str]:
-    return [f"aten.{base}.{overload}" for overload in (overloads or ("default",))]
+_UNARY = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid erf neg abs sign square "
+    "reciprocal"
+)
+_ROUNDED = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "nearest"}
+_SCALED = "Tensor Scalar"
+# Operators with several forms: rule, name, overloads.
+_OTHERS: tuple[tuple[Rule, str, str], ...] = (
+    (add, "add", _SCALED),
+    (sub, "sub", _SCALED),
+    (rsub, "rsub", _SCALED),
+    (_binary("mul"), "mul", _SCALED),
+    (div, "div", "Tensor Scalar Tensor_mode"),
+    (div, "true_divide", "Tensor"),
+    (power, "pow", "Tensor_Scalar Tensor_Tensor Scalar"),
+    (_binary("max"), "maximum", "default"),
+    (_binary("max"), "max", "other"),
+    (_binary("max"), "clamp_min", "default Tensor"),
+    (_binary("min"), "minimum", "default"),
+    (_binary("min"), "min", "other"),
+    (_binary("min"), "clamp_max", "default Tensor"),
+    (where, "where", "self ScalarSelf ScalarOther Scalar"),
+    (masked_fill, "masked_fill", "Scalar Tensor"),
+    (lerp, "lerp", "Scalar Tensor"),
+    (addcmul, "addcmul", "default"),
+    (addcdiv, "addcdiv", "default"),
+    (_logical("logical_not"), "logical_not", "default"),
+    (_bitwise("logical_not"), "bitwise_not", "default"),
+    (_tests("isnan"), "isnan", "default"),
+    (_tests("isinf"), "isinf", "default"),
+)
+
+
+def _forms(name: str, overloads: str, rule: Rule) -> dict[str, Rule]:
+    return {f"aten.{name}.{overload}": rule for overload in overloads.split()}
 
 
 def _table() -> dict[str, Rule]:
     table: dict[str, Rule] = {}
-
-    def put(rule: Rule, *targets: str) -> None:
-        table.update(dict.fromkeys(targets, rule))
-
-    for op in (
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "sqrt",
-        "rsqrt",
-        "sin",
-        "cos",
-    ):
-        put(_unary(op), *_forms(op))
-    for op in ("tanh", "sigmoid", "erf", "neg", "abs", "sign", "square", "reciprocal"):
-        put(_unary(op), *_forms(op))
-    for op, name in (
-        ("floor", "floor"),
-        ("ceil", "ceil"),
-        ("trunc", "trunc"),
-        ("nearest", "round"),
-    ):
-        put(_rounded(op), *_forms(name))
+    for op in _UNARY.split():
+        table |= _forms(op, "default", _unary(op))
+    for name, op in _ROUNDED.items():
+        table |= _forms(name, "default", _rounded(op))
     for op in ("eq", "ne", "lt", "le", "gt", "ge"):
-        put(_comparison(op), *_forms(op, "Tensor", "Scalar"))
+        table |= _forms(op, _SCALED, _comparison(op))
     for op in ("and", "or", "xor"):
-        put(_logical(f"logical_{op}"), *_forms(f"logical_{op}"))
-        put(_bitwise(f"logical_{op}"), *_forms(f"bitwise_{op}", "Tensor", "Scalar"))
-        put(_bitwise(f"logical_{op}"), *_forms(f"__{op}__", "Tensor", "Scalar"))
-    put(_logical("logical_not"), *_forms("logical_not"))
-    put(_bitwise("logical_not"), *_forms("bitwise_not"))
-    put(_tests("isnan"), *_forms("isnan"))
-    put(_tests("isinf"), *_forms("isinf"))
-    put(add, *_forms("add", "Tensor", "Scalar"))
-    put(sub, *_forms("sub", "Tensor", "Scalar"))
-    put(rsub, *_forms("rsub", "Tensor", "Scalar"))
-    put(_binary("mul"), *_forms("mul", "Tensor", "Scalar"))
-    put(div, *_forms("div", "Tensor", "Scalar", "Tensor_mode"), *_forms("true_divide", "Tensor"))
-    put(power, *_forms("pow", "Tensor_Scalar", "Tensor_Tensor", "Scalar"))
-    put(
-        _binary("max"),
-        *_forms("maximum"),
-        *_forms("max", "other"),
-        *_forms("clamp_min", "default", "Tensor"),
-    )
-    put(
-        _binary("min"),
-        *_forms("minimum"),
-        *_forms("min", "other"),
-        *_forms("clamp_max", "default", "Tensor"),
-    )
-    put(where, *_forms("where", "self", "ScalarSelf", "ScalarOther", "Scalar"))
-    put(masked_fill, *_forms("masked_fill", "Scalar", "Tensor"))
-    put(lerp, *_forms("lerp", "Scalar", "Tensor"))
-    put(addcmul, *_forms("addcmul"))
-    put(addcdiv, *_forms("addcdiv"))
+        table |= _forms(f"logical_{op}", "default", _logical(f"logical_{op}"))
+        table |= _forms(f"bitwise_{op}", _SCALED, _bitwise(f"logical_{op}"))
+        table |= _forms(f"__{op}__", _SCALED, _bitwise(f"logical_{op}"))
+    for rule, name, overloads in _OTHERS:
+        table |= _forms(name, overloads, rule)
     return table
 
 

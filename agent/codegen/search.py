@@ -56,21 +56,21 @@ MOVES = (
         lambda v: replace(v, stream=True),
     ),
     Move(
-        "use vectors of 256 bits: shorter remainders, and some processors clock higher with them",
-        lambda v: replace(v, width=256),
-    ),
-    Move("use vectors of 512 bits", lambda v: replace(v, width=512)),
-    Move(
         "keep everything that two passes over a row share in a small buffer",
         lambda v: replace(v, keep=Keep.ALL),
+    ),
+    Move(
+        "unroll the innermost loops, so that several loads and sums are under way at once",
+        lambda v: replace(v, unroll=True),
     ),
     Move(
         "compute everything again in each pass instead of keeping it in a buffer",
         lambda v: replace(v, keep=Keep.NOTHING),
     ),
+    Move("use vectors of 512 bits", lambda v: replace(v, width=512)),
     Move(
-        "unroll the innermost loops, so that several accumulators and loads are under way",
-        lambda v: replace(v, unroll=True),
+        "use vectors of 256 bits: shorter remainders, and some processors clock higher with them",
+        lambda v: replace(v, width=256),
     ),
 )
 
