@@ -8,9 +8,11 @@ limits per process stand alone.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,9 @@ _PREFIX = "warpsmith-"
 _SLACK_PROCESSES = 3
 """The sandbox's own first processes, which live in the group as well."""
 _numbers = itertools.count()
+
+Wanted = dict[str, list[tuple[str, str, bool]]]
+"""Per controller the files to write: name, value, and whether the group is useless without it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,13 @@ class Cgroup:
         if memory_bytes is None and processes is None:
             return None
         name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
-        memory = pids = None
+        wanted: Wanted = {}
         if memory_bytes is not None:
-            memory = _make("memory", name, _memory_files(memory_bytes))
+            wanted["memory"] = _memory_files(memory_bytes)
         if processes is not None:
-            pids = _make("pids", name, [("pids.max", str(processes + _SLACK_PROCESSES), True)])
-        return cls(memory, pids) if memory or pids else None
+            wanted["pids"] = [("pids.max", str(processes + _SLACK_PROCESSES), True)]
+        made = _one_for_all(wanted, name) if _unified() else _one_for_each(wanted, name)
+        return cls(made.get("memory"), made.get("pids")) if made else None
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -84,9 +90,30 @@ class Cgroup:
                 time.sleep(0.002)
 
 
+def _unified() -> bool:
+    """Whether this is version 2, where a process is in one group only."""
+    return (_ROOT / "cgroup.controllers").exists()
+
+
+def _one_for_each(wanted: Wanted, name: str) -> dict[str, Path]:
+    """Version 1: a group in the tree of each controller."""
+    made = {controller: _make((controller,), name, files) for controller, files in wanted.items()}
+    return {controller: folder for controller, folder in made.items() if folder}
+
+
+def _one_for_all(wanted: Wanted, name: str) -> dict[str, Path]:
+    """Version 2: one group with all controllers, or else with the first that can be had."""
+    choices = [tuple(wanted), *((controller,) for controller in wanted)]
+    for controllers in choices:
+        files = [file for controller in controllers for file in wanted[controller]]
+        if folder := _make(controllers, name, files):
+            return dict.fromkeys(controllers, folder)
+    return {}
+
+
 def _memory_files(limit: int) -> list[tuple[str, str, bool]]:
-    """File, value and whether the group is useless without it, for both generations."""
-    if (_ROOT / "cgroup.controllers").exists():
+    """How a memory limit is written in either version."""
+    if _unified():
         return [("memory.max", str(limit), True), ("memory.swap.max", "0", False)]
     return [
         ("memory.limit_in_bytes", str(limit), True),
@@ -94,28 +121,37 @@ def _memory_files(limit: int) -> list[tuple[str, str, bool]]:
     ]
 
 
-def _make(controller: str, name: str, files: list[tuple[str, str, bool]]) -> Path | None:
-    for parent in _parents(controller):
+def _make(
+    controllers: tuple[str, ...], name: str, files: list[tuple[str, str, bool]]
+) -> Path | None:
+    for parent in _parents(controllers):
+        if not _works(parent):
+            continue
         folder = parent / name
         try:
-            folder.mkdir(exist_ok=True)
-            # Joining must be allowed as well, or a limit would be promised and not kept.
-            if not os.access(folder / "cgroup.procs", os.W_OK) or not _may_join(parent):
-                raise PermissionError
+            folder.mkdir()
             for file, value, needed in files:
                 _set(folder / file, value, needed)
         except OSError:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+            _removed(folder)
             continue
         _sweep(parent)
         return folder
     return None
 
 
-def _may_join(parent: Path) -> bool:
-    """Version 2 asks for write access to the common ancestor's member list; root always may."""
-    return os.geteuid() == 0 or os.access(parent / "cgroup.procs", os.W_OK)
+@functools.cache
+def _works(parent: Path) -> bool:
+    """Whether a process of ours may really join a group made here; tried once, since rules differ by host."""
+    folder = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+    try:
+        folder.mkdir()
+        command = ["/bin/sh", "-c", 'echo 0 >"$1"', "sh", str(folder / "cgroup.procs")]
+        return subprocess.run(command, capture_output=True, timeout=5).returncode == 0  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return False
+    finally:
+        _removed(folder)
 
 
 def _set(file: Path, value: str, needed: bool) -> None:
@@ -126,21 +162,20 @@ def _set(file: Path, value: str, needed: bool) -> None:
             raise
 
 
-def _parents(controller: str) -> list[Path]:
+def _parents(controllers: tuple[str, ...]) -> list[Path]:
     """Groups under which a new one could be made, nearest first."""
     lines = [line.split(":", 2) for line in _read(Path("/proc/self/cgroup")).splitlines()]
-    if (_ROOT / "cgroup.controllers").exists():
+    if _unified():
         own = next((path for number, _, path in lines if number == "0"), "/")
         here = _ROOT / own.lstrip("/")
-        chain = [here, *here.parents]
+        chain = [folder for folder in (here, *here.parents) if folder.is_relative_to(_ROOT)]
         return [
             folder
             for folder in chain
-            if folder.is_relative_to(_ROOT)
-            and controller in _read(folder / "cgroup.subtree_control").split()
+            if set(controllers) <= set(_read(folder / "cgroup.subtree_control").split())
         ]
-    own = next((path for _, names, path in lines if controller in names.split(",")), "/")
-    root = _ROOT / controller
+    own = next((path for _, names, path in lines if controllers[0] in names.split(",")), "/")
+    root = _ROOT / controllers[0]
     return [folder for folder in (root / own.lstrip("/"), root) if folder.is_dir()]
 
 
