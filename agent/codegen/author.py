@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class CodegenAuthor:
 
     async def reply(self, task: Task, transcript: Sequence[TranscriptEntry], delta: Delta) -> Reply:
         """The next turn; see `agent.author.Author`."""
-        answer = _next_reply(task, transcript)
+        # Planning and writing take some hundred milliseconds; other sessions share this loop.
+        answer = await asyncio.to_thread(_next_reply, task, tuple(transcript))
         for piece in re.findall(r"\S+\s*", answer.text):
             await delta(piece)
         return answer
@@ -77,15 +79,15 @@ def _try_next(turn: int, made: _Plan, transcript: Sequence[TranscriptEntry]) -> 
             break
         trials.append(Trial(proposal.variant, proposal.files, _verdict(data)))
     proposal = propose(trials, made.write)
+    present = _present(transcript)
     if proposal is None:
-        return _end(turn, trials)
-    present = trials[-1].files if trials else {}
+        return _end(turn, trials, present)
     calls = _writes(turn, proposal.files, present)
     calls.append(ToolCall(f"t{turn}c{len(calls) + 1}", "profile", {}))
     return Reply(_told(made, trials, proposal), tuple(calls))
 
 
-def _end(turn: int, trials: list[Trial]) -> Reply:
+def _end(turn: int, trials: list[Trial], present: dict[str, str]) -> Reply:
     best = best_trial(trials)
     if best is None or best.speedup is None:
         summary = next(
@@ -93,7 +95,7 @@ def _end(turn: int, trials: list[Trial]) -> Reply:
         )
         return _give_up(f"No variant passed; the last verdict said: {summary}")
     text = f"Nothing better is left to try: {ratio_text(best.speedup)} against eager ({_short(best.variant)})."
-    return Reply(text, tuple(_writes(turn, best.files, trials[-1].files)), Ending.DONE)
+    return Reply(text, tuple(_writes(turn, best.files, present)), Ending.DONE)
 
 
 def _writes(turn: int, files: dict[str, str], present: dict[str, str]) -> list[ToolCall]:
@@ -148,6 +150,12 @@ def _short(variant: Variant) -> str:
     words.append("streaming stores" if variant.stream else "plain stores")
     words.append(f"{variant.keep} kept between passes")
     return ", ".join(words + (["unrolled"] if variant.unroll else []))
+
+
+def _present(transcript: Sequence[TranscriptEntry]) -> dict[str, str]:
+    """The files that this author has written so far, as they are now."""
+    calls = [call for entry in transcript for call in entry.tool_calls if call.tool == "write"]
+    return {str(call.arguments["path"]): str(call.arguments["content"]) for call in calls}
 
 
 def _results(transcript: Sequence[TranscriptEntry], tool: str) -> list[dict[str, Json]]:
