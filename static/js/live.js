@@ -233,6 +233,22 @@ const stream = new EventStream({
   },
 });
 
+// Stopping needs no reload; the log tells when it has happened.
+async function stop(event) {
+  event.preventDefault();
+  const form = event.currentTarget;
+  form.querySelector("button").disabled = true;
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: new FormData(form), redirect: "manual" });
+    if (answer.type !== "opaqueredirect") {
+      form.submit(); // Let the server say what is wrong.
+    }
+  } catch {
+    form.querySelector("button").disabled = false; // No network: the person may press again.
+  }
+}
+
+document.querySelector("[data-stop]")?.addEventListener("submit", stop);
 markUnseen();
 remember(page.dataset.seq);
 keepDrawn(plot, drawPlot);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,6 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-MakePage = Callable[..., Page]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,39 +64,50 @@ def browser(chromium: str) -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture
-def new_page(browser: Browser, site: OwnSite, cookie: str) -> Iterator[MakePage]:
-    """Makes pages of a person who is signed in; fails when a page complained in its console."""
-    contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+class Pages:
+    """Makes pages, each in a browser that knows nothing, and writes down what they complain about."""
 
-    def note(message: ConsoleMessage) -> None:
+    def __init__(self, browser: Browser, site: OwnSite, cookie: str) -> None:
+        self.browser = browser
+        self.site = site
+        self.cookie = cookie
+        self.contexts: list[BrowserContext] = []
+        self.complaints: list[str] = []
         # A connection that a test cuts is reported by the browser itself; that is no fault of the page.
-        if message.type == "error" and "net::ERR" not in message.text:
-            complaints.append(message.text)
+        self.expected = ["net::ERR"]
 
-    def make(*, identity: str = cookie, width: int = 1360, **options: object) -> Page:
-        context = browser.new_context(
-            base_url=site.url,
+    def __call__(self, *, identity: str = "", width: int = 1360, **options: object) -> Page:
+        """A page of a person who is signed in by the given cookies, or by those of the test run."""
+        context = self.browser.new_context(
+            base_url=self.site.url,
             viewport={"width": width, "height": 860},
             **options,  # type: ignore[arg-type]
         )
-        contexts.append(context)
+        self.contexts.append(context)
         context.set_default_timeout(20_000)
-        for part in filter(None, identity.split("; ")):
+        for part in (identity or self.cookie).split("; "):
             name, _, value = part.partition("=")
-            context.add_cookies([{"name": name, "value": value, "url": site.url}])
+            context.add_cookies([{"name": name, "value": value, "url": self.site.url}])
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", note)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._note)
         return page
 
-    yield make
-    for context in contexts:
-        context.close()
-    assert not complaints, complaints
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not any(part in message.text for part in self.expected):
+            self.complaints.append(message.text)
 
 
 @pytest.fixture
-def page(new_page: MakePage) -> Page:
+def new_page(browser: Browser, site: OwnSite, cookie: str) -> Iterator[Pages]:
+    """Makes pages; the test fails when one of them complained in its console."""
+    pages = Pages(browser, site, cookie)
+    yield pages
+    for context in pages.contexts:
+        context.close()
+    assert not pages.complaints, pages.complaints
+
+
+@pytest.fixture
+def page(new_page: Pages) -> Page:
     return new_page()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from playwright.sync_api import Page
 
@@ -36,6 +35,15 @@ def cursor(page: Page) -> int:
     return int(page.locator("[data-live]").get_attribute("data-seq") or 0)
 
 
+def wait_for_news(page: Page, count: int = 1) -> None:
+    """Wait until some more events have come in, without a reload."""
+    page.wait_for_function(
+        "at => Number(document.querySelector('[data-live]').dataset.seq) >= at",
+        arg=cursor(page) + count,
+        timeout=120_000,
+    )
+
+
 def shown(page: Page) -> list[int]:
     """Sequence numbers of everything that the timeline shows, in order of the page."""
     numbers: list[int] = page.eval_on_selector_all(
@@ -59,6 +67,7 @@ def wait_until_over(page: Page, limit_s: float = SESSION_S) -> str:
     return word
 
 
-def screenshot(page: Page, folder: Path, name: str) -> None:
-    """Kept where pytest keeps temporary files, for looking at after a failure."""
-    page.screenshot(path=folder / f"{name}.png", full_page=True)
+def stop(page: Page) -> None:
+    """Press the button and wait until the session has stopped."""
+    page.get_by_role("button", name="Stop").click()
+    assert wait_until_over(page, 60) == "Stopped"

@@ -15,7 +15,7 @@ from launch.listener import signed_in_cookie
 from launch.own_site import OwnSite
 from launch.stack import manage
 from tests.browser import driving
-from tests.browser.conftest import MakePage
+from tests.browser.conftest import Pages
 
 # Notes, for everything that appears in the timeline, how long after its time stamp it did.
 STOPWATCH = """() => {
@@ -73,8 +73,9 @@ def test_events_reach_the_page_in_a_tenth_of_a_second(
     """Browser and site share this host's clock, so that time stamps can be compared."""
     driving.paste(page, driving.example("bias_gelu_scale"), title="Latency")
     page.evaluate(STOPWATCH)
-    driving.wait_until_over(page)
+    expect(page.locator("[data-turn='4']")).to_be_visible(timeout=240_000)
     delays: list[float] = page.evaluate("window.delays")
+    driving.stop(page)
     assert len(delays) >= 10
     median = statistics.median(delays)
     record_property("event_to_page_ms_median", median)
@@ -85,9 +86,7 @@ def test_events_reach_the_page_in_a_tenth_of_a_second(
     assert median < MEDIAN_MS
 
 
-def test_what_came_while_the_network_was_gone_is_made_up_for(
-    page: Page, new_page: MakePage
-) -> None:
+def test_what_came_while_the_network_was_gone_is_made_up_for(page: Page, new_page: Pages) -> None:
     network = Network(page)
     driving.paste(page, driving.example("gated_rms_norm"), title="Cut off")
     witness = new_page()
@@ -96,15 +95,11 @@ def test_what_came_while_the_network_was_gone_is_made_up_for(
     network.cut()
     expect(page.get_by_text("Reconnecting; nothing is lost")).to_be_visible()
     at = driving.cursor(page)
-    witness.wait_for_function(
-        "at => Number(document.querySelector('[data-live]').dataset.seq) > at + 3",
-        arg=at,
-        timeout=120_000,
-    )
+    driving.wait_for_news(witness, count=4)
     assert driving.cursor(page) == at
     network.mend()
-    assert driving.wait_until_over(witness) == "Finished"
-    expect(page.locator("[data-show=state]")).to_have_text("Finished", timeout=30_000)
+    driving.stop(witness)
+    expect(page.locator("[data-show=state]")).to_have_text("Stopped", timeout=30_000)
     expect(page.get_by_text("Reconnecting; nothing is lost")).to_be_hidden()
     page.wait_for_timeout(500)
     assert driving.shown(page) == driving.shown(witness)
@@ -115,23 +110,44 @@ def test_without_any_socket_the_page_lives_on_http(page: Page) -> None:
     Network(page, sockets=False)
     driving.paste(page, driving.example("residual_layer_norm"), title="No sockets")
     expect(page.locator("[data-turn='2']")).to_be_visible(timeout=120_000)
-    page.get_by_role("button", name="Stop").click()
-    assert driving.wait_until_over(page, 60) == "Stopped"
+    driving.stop(page)
     numbers = driving.shown(page)
     assert len(numbers) == len(set(numbers))
 
 
-def test_a_session_can_be_stopped_and_says_who_did_it(page: Page) -> None:
+def test_the_page_follows_a_reader_at_the_end_only(page: Page) -> None:
+    """And a session can be stopped, which says who did it."""
+    page.set_viewport_size({"width": 1200, "height": 420})
     driving.paste(page, driving.example("masked_softmax"), title="To be stopped")
-    expect(page.locator("[data-turn='1']")).to_be_visible(timeout=120_000)
-    page.get_by_role("button", name="Stop").click()
-    assert driving.wait_until_over(page, 60) == "Stopped"
+    expect(page.locator("[data-turn='2']")).to_be_visible(timeout=120_000)
+    lane = page.locator("[data-lane]")
+    to_newest = page.get_by_role("button", name="To the newest")
+    expect(to_newest).to_be_hidden()
+    lane.evaluate("lane => (lane.scrollTop = 0)")
+    driving.wait_for_news(page)
+    assert lane.evaluate("lane => lane.scrollTop") == 0
+    to_newest.click()
+    assert distance_from_end(page) < 2
+    driving.wait_for_news(page)
+    assert distance_from_end(page) < 2
+    expect(to_newest).to_be_hidden()
+
+    driving.stop(page)
     expect(page.locator("[data-show=reason]")).to_contain_text("Stopped by admin")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
-def test_somebody_who_signed_out_elsewhere_is_told(site: OwnSite, new_page: MakePage) -> None:
+def distance_from_end(page: Page) -> float:
+    return float(
+        page.locator("[data-lane]").evaluate(
+            "lane => lane.scrollHeight - lane.scrollTop - lane.clientHeight"
+        )
+    )
+
+
+def test_somebody_who_signed_out_elsewhere_is_told(site: OwnSite, new_page: Pages) -> None:
     again = json.loads(manage(site.home, os.environ, "bootstrap").strip().splitlines()[-1])
+    new_page.expected.append("401")
     page = new_page(identity=signed_in_cookie(site.url + again["entry"]))
     network = Network(page)
     driving.paste(

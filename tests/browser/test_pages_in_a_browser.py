@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from launch.own_site import OwnSite
 from tests.browser import driving
-from tests.browser.conftest import MakePage
+from tests.browser.conftest import Pages
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def overflow(page: Page) -> int:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_scrolls_sideways_on_a_phone(
-    new_page: MakePage, addresses: dict[str, str], scheme: str
+    new_page: Pages, addresses: dict[str, str], scheme: str
 ) -> None:
     page = new_page(width=375, color_scheme=scheme)
     wide = {}
@@ -46,7 +46,7 @@ def test_no_page_scrolls_sideways_on_a_phone(
     assert all(excess <= 0 for excess in wide.values()), wide
 
 
-def test_the_theme_follows_the_system_until_it_is_chosen(new_page: MakePage) -> None:
+def test_the_theme_follows_the_system_until_it_is_chosen(new_page: Pages) -> None:
     page = new_page(color_scheme="dark")
     page.goto("/")
     background = "getComputedStyle(document.documentElement).backgroundColor"
@@ -97,7 +97,7 @@ def test_a_chosen_file_can_be_read_before_it_is_sent(page: Page) -> None:
     expect(page.get_by_label("model.py", exact=True)).to_have_value("x = 1\n")
 
 
-def test_an_error_keeps_what_was_typed(new_page: MakePage) -> None:
+def test_an_error_keeps_what_was_typed(new_page: Pages) -> None:
     page = new_page(java_script_enabled=False)
     page.goto("/problems/new/")
     page.get_by_label("model.py", exact=True).fill("\n\nclass Model: pass\n")
@@ -109,7 +109,7 @@ def test_an_error_keeps_what_was_typed(new_page: MakePage) -> None:
 
 
 def test_without_a_script_the_live_page_shows_what_happened(
-    new_page: MakePage, addresses: dict[str, str]
+    new_page: Pages, addresses: dict[str, str]
 ) -> None:
     page = new_page(java_script_enabled=False)
     page.goto(addresses["live"])

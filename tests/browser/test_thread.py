@@ -10,11 +10,11 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.browser import driving
-from tests.browser.conftest import MakePage
+from tests.browser.conftest import Pages
 
 
 def test_a_pasted_model_is_optimised_before_ones_eyes_and_taken_home(
-    page: Page, new_page: MakePage, tmp_path: Path
+    page: Page, new_page: Pages, tmp_path: Path
 ) -> None:
     driving.paste(page, driving.example("masked_softmax"), title="Softmax of the browser test")
     address = page.url
@@ -50,12 +50,7 @@ def watch_refresh_and_lose_the_tab(page: Page) -> None:
     assert len(again) == len(set(again))
     assert text.split("Turn 2")[0] in driving.timeline(page)
     # It goes on where it was, without another reload.
-    at = driving.cursor(page)
-    page.wait_for_function(
-        "at => Number(document.querySelector('[data-live]').dataset.seq) > at",
-        arg=at,
-        timeout=120_000,
-    )
+    driving.wait_for_news(page)
 
 
 def look_at_the_end(page: Page) -> None:
