@@ -257,7 +257,8 @@ window.setInterval(showElapsed, 1000);
 toLatest.addEventListener("click", goToEnd);
 lane.addEventListener("scroll", () => atEnd() && (toLatest.hidden = true), { passive: true });
 document.addEventListener("scroll", () => atEnd() && (toLatest.hidden = true), { passive: true });
-if (!ENDED.includes(data.state)) {
+// On a phone the header comes first; there the reader goes to the end, not the page.
+if (!ENDED.includes(data.state) && scroller() === lane) {
   goToEnd();
 }
 stream.start();

@@ -224,8 +224,16 @@ export function duration(ms) {
   return minutes < 60 ? `${minutes} min ${rest} s` : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
+// All arguments as text: one line each, and text of several lines as it is.
 function asText(given) {
-  return typeof given === "string" ? given : JSON.stringify(given ?? {}, null, 2);
+  if (typeof given !== "object" || given === null) {
+    return typeof given === "string" ? given : "";
+  }
+  const lines = Object.entries(given).map(([name, value]) => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return text.includes("\n") ? `${name}:\n${text}` : `${name}: ${text}`;
+  });
+  return lines.join("\n") || "no arguments";
 }
 
 // The one argument that says most, on one line.

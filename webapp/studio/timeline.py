@@ -155,7 +155,7 @@ def _tool_started(timeline: Timeline, event: Event) -> None:
         call=_text(event, "call"),
         name=_text(event, "tool"),
         preview=_preview(given),
-        arguments=given if isinstance(given, str) else json.dumps(given or {}, indent=2),
+        arguments=_readable(given),
     )
     timeline.put(event, item)
 
@@ -256,6 +256,17 @@ def _seconds_between(start: str, end: str) -> float | None:
         return None
 
 
+def _readable(given: Json) -> str:
+    """All arguments as text: one line each, and text of several lines as it is."""
+    if not isinstance(given, dict):
+        return given if isinstance(given, str) else ""
+    lines = []
+    for name, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        lines.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
+    return "\n".join(lines) or "no arguments"
+
+
 def _preview(given: Json) -> str:
     """The one argument that says most, on one line."""
     if isinstance(given, str):
@@ -263,5 +274,5 @@ def _preview(given: Json) -> str:
     values = given if isinstance(given, dict) else {}
     named = [values[key] for key in _TELLING_ARGUMENTS if values.get(key) is not None]
     first = next(iter(named or values.values()), "")
-    text = first if isinstance(first, str) else json.dumps(first)
+    text = first if isinstance(first, str) else json.dumps(first, separators=(",", ":"))
     return " ".join(text.split())[:PREVIEW_CHARS]
