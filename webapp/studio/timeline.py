@@ -262,7 +262,11 @@ def _readable(given: Json) -> str:
         return given if isinstance(given, str) else ""
     lines = []
     for name, value in given.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = (
+            value
+            if isinstance(value, str)
+            else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        )
         lines.append(f"{name}:\n{text}" if "\n" in text else f"{name}: {text}")
     return "\n".join(lines) or "no arguments"
 
