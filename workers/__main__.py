@@ -59,14 +59,18 @@ def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluatio
             **{p: c for p, c in reference.items() if p in ("model.py", "problem.toml")},
         }
     if "model.py" not in files:
-        raise FolderError(f"{options.folder} has no model.py; name the problem with --problem FOLDER")
+        raise FolderError(
+            f"{options.folder} has no model.py; name the problem with --problem FOLDER"
+        )
     spec = parse_problem_toml(files.get("problem.toml", b"").decode())
     stages = STAGES[options.command]
     alone = options.command in ("inspect", "baseline")
     if not alone and "model_new.py" not in files:
         raise FolderError(f"{options.folder} has no model_new.py, so there is nothing to evaluate")
     if alone:
-        problem = put_files(store, {p: c for p, c in files.items() if p in ("model.py", "problem.toml")})
+        problem = put_files(
+            store, {p: c for p, c in files.items() if p in ("model.py", "problem.toml")}
+        )
         snapshot = ""
     else:
         problem, snapshot = put_workspace(store, files)

@@ -76,7 +76,9 @@ def _timing(evaluation: Evaluation) -> list[str]:
     if evaluation.held:
         lines.append("  held: above 10x a full evaluation has to confirm it")
     if evaluation.authorship is not None and evaluation.authorship.kernel_share is not None:
-        lines.append(f"  {evaluation.authorship.kernel_share:.0%} of the time is in its own kernels")
+        lines.append(
+            f"  {evaluation.authorship.kernel_share:.0%} of the time is in its own kernels"
+        )
     return lines
 
 
