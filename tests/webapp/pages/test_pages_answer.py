@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.test import Client
 
 from tests.webapp.pages.conftest import Clients
 from webapp.evaluations.models import Evaluation
@@ -97,9 +98,24 @@ def test_pages_are_titled_and_have_one_main_heading(
 
 
 def test_a_forged_form_gets_a_page_of_ours(people: object, problem: Problem) -> None:
-    from django.test import Client
-
     client = Client(enforce_csrf_checks=True)
     answer = client.post("/accounts/login/", {"username": "owner", "password": "x"})
     assert answer.status_code == 403
     assert b"Warpsmith" in answer.content
+
+
+def test_a_request_that_cannot_be_read_gets_a_page_of_ours() -> None:
+    answer = Client().get("/", HTTP_HOST="evil.example")
+    assert answer.status_code == 400
+    assert b"This request could not be read" in answer.content
+    assert b"evil.example" not in answer.content
+
+
+def test_a_mistake_of_the_site_gets_a_page_of_ours(clients: Clients, session: Session) -> None:
+    Evaluation.objects.filter(pk=session.best_evaluation_id).update(verdict_data={"broken": True})
+    clients.owner.raise_request_exception = False
+    answer = clients.owner.get(f"/evaluations/{session.best_evaluation_id}/")
+    assert answer.status_code == 500
+    assert b"The site made a mistake" in answer.content
+    assert b"broken" not in answer.content
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
