@@ -27,6 +27,10 @@ def paste(page: Page, model: str, *, title: str = "", optimise: bool = True) -> 
     page.wait_for_url("**/sessions/*/" if optimise else "**/problems/*-*/")
 
 
+def session_id(page: Page) -> str:
+    return page.locator("[data-live]").get_attribute("data-session") or ""
+
+
 def state(page: Page) -> str:
     return page.locator("[data-show=state]").inner_text().strip()
 

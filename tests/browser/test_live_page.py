@@ -161,3 +161,4 @@ def test_somebody_who_signed_out_elsewhere_is_told(site: OwnSite, new_page: Page
     network.cut()
     network.mend()
     expect(page.get_by_text("Signed out: reload the page to sign in again")).to_be_visible()
+    site.client.post(f"sessions/{driving.session_id(page)}/stop", {})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -42,7 +44,7 @@ def new_problem(request: HttpRequest) -> HttpResponse:
     """The upload form. With "optimise at once" it leads straight to the live page."""
     form = UploadForm(request.POST or None, request.FILES or None, initial={"optimise": True})
     if request.method == "POST" and form.is_valid():
-        made = upload_from_form(signed_in(request), form)
+        made = upload_from_form(signed_in(request), form, partial(messages.info, request))
         if made is not None:
             return redirect(made)
     shown = examples()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.db import transaction
+from django.utils import timezone
 
 from webapp.common.errors import UserError
 from webapp.evaluations.admission import upload_problem
@@ -14,8 +17,14 @@ from webapp.teams.models import User
 from webapp.teams.queries import first_team
 
 
-def upload_from_form(user: User, form: UploadForm) -> Problem | Session | None:
-    """Upload and, if wished, start a session; None when the form has got an error to show instead."""
+def upload_from_form(
+    user: User, form: UploadForm, tell: Callable[[str], object]
+) -> Problem | Session | None:
+    """Upload and, if wished, start a session; None when the form has got an error to show instead.
+
+    `tell` is given a sentence for the next page, where there is something to say.
+    """
+    began = timezone.now()
     team = first_team(user)
     if team is None:
         form.show(UserError("You are in no team yet: ask an administrator to add you to one."))
@@ -23,9 +32,10 @@ def upload_from_form(user: User, form: UploadForm) -> Problem | Session | None:
     try:
         with transaction.atomic():
             problem = upload_problem(team, user, form.upload_files(), form.title_given)
-            if form.wants_session:
-                return create_session(user, problem)
-            return problem
+            made = create_session(user, problem) if form.wants_session else problem
     except UserError as error:
         form.show(error)
         return None
+    if problem.created_at < began:
+        tell(f"Your team has uploaded these very files before, as “{problem.title}”.")
+    return made

@@ -117,9 +117,14 @@ def test_a_binary_or_huge_file_is_refused_with_a_sentence(clients: Clients) -> N
 def test_the_same_model_again_leads_to_the_problem_that_exists(
     clients: Clients, problem: Problem
 ) -> None:
-    answer = send(clients.colleague)
+    answer = send(clients.colleague, title="Another title")
     assert answer.headers["Location"] == problem.get_absolute_url()
     assert Problem.objects.count() == 1
+    page = clients.colleague.get(problem.get_absolute_url()).content.decode()
+    assert "uploaded these very files before, as “Doubling”" in page
+    send(clients.colleague, model=MODEL.decode().replace("* 2", "* 4"), title="New")
+    page = clients.colleague.get(Problem.objects.get(title="New").get_absolute_url())
+    assert b"before" not in page.content
 
 
 def test_a_person_without_a_team_is_told_what_to_do(people: People) -> None:
