@@ -1,4 +1,4 @@
-"""A site started by another command, or by a test, and ended with it."""
+"""A site started by another command, or by a test, and ended with it, even where that one is killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launch.children import end_with_parent
 from launch.client import Client
 from launch.console import LaunchError
 from launch.places import REPOSITORY, VENV_PYTHON
@@ -53,6 +54,7 @@ def own_site(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=end_with_parent,
     )
     try:
         ready = json.loads(_first_line(process, READY_S))

@@ -153,6 +153,31 @@ def test_ctrl_c_stops_everything_in_a_moment(tmp_path: Path):
     assert any("sandbox" in line for line in said)
 
 
+def test_a_site_of_a_test_that_is_killed_ends_with_it(tmp_path: Path):
+    code = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from launch.own_site import own_site\n"
+        "with own_site(Path(sys.argv[1]), os.environ):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"ready\n"
+    holder.kill()
+    holder.wait(timeout=10)
+    end = time.monotonic() + 30
+    while processes_of(tmp_path) and time.monotonic() < end:
+        time.sleep(0.2)
+    assert processes_of(tmp_path) == []
+
+
 def _command(entry: Path) -> str:
     try:
         return (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
