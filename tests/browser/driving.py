@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from launch.seed import EXAMPLES
 
 FINAL = ("Finished", "Failed", "Stopped", "Crashed")
-SESSION_S = 420.0
+SESSION_S = 900.0
 """A whole session of the built-in author, on a host that is busy with other things."""
 
 
