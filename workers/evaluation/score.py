@@ -15,6 +15,9 @@ from workers.protocol.verdict import Ratio
 
 _RESAMPLES = 1000
 _SHORTEST_MS = 1e-6
+_LEAST_SHARE = 0.1
+"""A call counts as at least this share of the no-op's time: a candidate may make the loop around its
+calls cheaper than the no-op was, and the rest would be next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ def fit_line(points: Sequence[tuple[int, float]]) -> Line:
 
 def paired_ratio(baseline_ms: float, candidate_ms: float, noop_ms: float) -> float:
     """Speed-up from two blocks of equal length, what the no-op costs taken off both."""
-    return max(baseline_ms - noop_ms, _SHORTEST_MS) / max(candidate_ms - noop_ms, _SHORTEST_MS)
+    least = max(_LEAST_SHARE * noop_ms, _SHORTEST_MS)
+    return max(baseline_ms - noop_ms, least) / max(candidate_ms - noop_ms, least)
 
 
 def interval_of_median(values: Sequence[float], seed: int = 0) -> Ratio:

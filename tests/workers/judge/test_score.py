@@ -36,6 +36,10 @@ def test_the_cost_of_the_call_is_taken_off_both_arms() -> None:
     assert paired_ratio(baseline_ms=21.0, candidate_ms=6.0, noop_ms=1.0) == pytest.approx(4.0)
 
 
+def test_a_cheaper_loop_does_not_make_a_call_free() -> None:
+    assert paired_ratio(baseline_ms=2.0, candidate_ms=0.9, noop_ms=1.0) == pytest.approx(10.0)
+
+
 def test_the_interval_holds_the_median_and_is_narrow_for_equal_values() -> None:
     ratio = interval_of_median([2.0, 2.02, 1.98, 2.01, 1.99, 2.0, 2.0, 2.01])
     assert ratio.low <= ratio.median <= ratio.high

@@ -15,14 +15,19 @@ from typing import Any
 
 import torch
 
+from workers.device.judge.clock import LENGTHS
 from workers.device.judge.compare import Expectation
 from workers.device.judge.inputs import Pool, TensorSpec, learn, read_tensors, tensors_in
-from workers.device.judge.link import DTYPES, RunnerFailure, RunnerLink, parse_outputs
+from workers.device.judge.link import DTYPES, RunnerFailure, RunnerLink
 from workers.protocol.wire import ELEMENT_TYPES
 
 LOAD_LIMIT_S = 60.0
 # A call may take a hundred times as long as eager's first one, within these bounds.
 SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 10.0, 60.0
+# How long the contents of one block may take to draw.
+LONGEST_DRAW_S = 0.4
+# A candidate's outputs may take four times what the reference's take, or this.
+LEAST_OUTPUT_LIMIT = 64 << 20
 
 
 @dataclass
@@ -41,6 +46,7 @@ class Bench:
     seed: int = field(default_factory=lambda: secrets.randbits(48))
     pools: list[Pool | None] = field(default_factory=list)
     drawn: list[list[torch.Tensor]] = field(default_factory=list)
+    draw_s: float = 0.0
     addresses: dict[str, list[list[int]]] = field(default_factory=dict)
     links: list[RunnerLink] = field(default_factory=list)
 
@@ -52,14 +58,18 @@ class Bench:
             if path in files:
                 self.reference.send_file(path, files[path])
         reply = self.reference.command("load_problem", LOAD_LIMIT_S, seed=self.seed)
-        self.constructor = list(reply["constructor"])
-        self.argument_names = [str(name) for name in reply["arguments"]]
-        self.state = list(reply["state"])
-        self.parameters = {item["name"]: self._read_tensor(item) for item in self.state}
+        with self.reference.claims():
+            self.constructor = list(reply["constructor"])
+            self.argument_names = [str(name) for name in reply["arguments"]]
+            self.state = list(reply["state"])
+            self.parameters = {item["name"]: self._read_tensor(item) for item in self.state}
         first, flats = self._own_inputs()
         _, others = self._own_inputs()
         self.skeleton = first
-        self.specs = learn(first, flats, others)
+        with self.reference.claims():
+            self.specs = learn(first, flats, others)
+        self._same_sizes(flats)
+        self._same_sizes(others)
         self.pools = [
             Pool(spec) if spec.law not in ("constant", "structured") else None
             for spec in self.specs
@@ -76,10 +86,19 @@ class Bench:
         return sum(spec.nbytes for spec in self.specs)
 
     def _own_inputs(self) -> tuple[list[Any], list[torch.Tensor]]:
+        started = time.monotonic()
         reply = self.reference.command("make_inputs", LOAD_LIMIT_S, seed=secrets.randbits(48))
-        flats = read_tensors(self.reference, reply["inputs"])
+        with self.reference.claims():
+            description = list(reply["inputs"])
+            flats = read_tensors(self.reference, description)
         self.reference.release()
-        return list(reply["inputs"]), flats
+        self.draw_s = time.monotonic() - started
+        return description, flats
+
+    def _same_sizes(self, flats: list[torch.Tensor]) -> None:
+        if [flat.numel() for flat in flats] != [spec.elements for spec in self.specs]:
+            message = "get_inputs() gives tensors of other shapes when it is called again"
+            raise RunnerFailure(self.reference.role, "raised", message)
 
     def _read_tensor(self, item: dict[str, Any]) -> torch.Tensor:
         raw = self.reference.read(int(item["address"]), int(item["bytes"]))
@@ -90,7 +109,17 @@ class Bench:
     def draw_parameters(self) -> dict[str, torch.Tensor]:
         """New values near the built ones; constants become different from each other."""
         generator = torch.Generator().manual_seed(secrets.randbits(63))
-        return {name: _varied(value, generator) for name, value in self.parameters.items()}
+        values: dict[str, torch.Tensor] = {}
+        first_at: dict[tuple[object, ...], str] = {}
+        for item in self.state:
+            # Two names for one tensor (tied weights) get one value, whoever else keeps them apart.
+            name = item["name"]
+            place = (item["address"], item["bytes"], item["dtype"], str(item["strides"]))
+            tied = first_at.setdefault(place, name) if item["bytes"] else name
+            values[name] = (
+                values[tied] if tied != name else _varied(self.parameters[name], generator)
+            )
+        return values
 
     def load_parameters(self, links: Sequence[RunnerLink], values: dict[str, torch.Tensor]) -> None:
         """Write parameters into staging tensors of each runner and have it load them, strictly."""
@@ -98,8 +127,9 @@ class Bench:
             return
         for link in links:
             reply = link.command("stage_state", LOAD_LIMIT_S, tensors=self.state)
-            for item, address in zip(self.state, reply["addresses"], strict=True):
-                link.write(int(address), values[item["name"]])
+            with link.claims():
+                for item, address in zip(self.state, reply["addresses"], strict=True):
+                    link.write(int(address), values[item["name"]])
             link.command("load_state", LOAD_LIMIT_S)
 
     # -- inputs --------------------------------------------------------------------------------
@@ -109,17 +139,25 @@ class Bench:
         self.links = list(links)
         for link in links:
             reply = link.command("allocate_inputs", LOAD_LIMIT_S, skeleton=self.skeleton, sets=sets)
-            self.addresses[link.role] = reply["addresses"]
+            with link.claims():
+                rows = [[int(address) for address in row] for row in reply["addresses"]]
+                if [len(row) for row in rows] != [len(self.specs)] * sets:
+                    raise ValueError("addresses of other tensors than asked for")
+            self.addresses[link.role] = rows
             link.freeze()
-        while self.structured and len(self.drawn) < min(sets, 16):
-            self.drawn.append(self._own_inputs()[1])
-            self.reference.freeze()
+
+    def affordable(self, longest: int) -> int:
+        """Fewer calls in a block where `get_inputs()` has to be asked for the contents of each."""
+        if not self.structured:
+            return longest
+        return max(min(longest, int(LONGEST_DRAW_S / max(self.draw_s, 1e-6))), LENGTHS)
 
     def fill(self, sets: Sequence[int]) -> list[list[torch.Tensor]]:
         """Write fresh contents, the same into every runner; returns them per set and tensor."""
         contents = []
         for index in sets:
-            tensors = [self._content(position) for position in range(len(self.specs))]
+            own = self._drawn_once() if self.structured else self.drawn[0]
+            tensors = [self._content(position, own) for position in range(len(self.specs))]
             for link in self.links:
                 for address, tensor in zip(self.addresses[link.role][index], tensors, strict=True):
                     link.write(int(address), tensor)
@@ -133,11 +171,18 @@ class Bench:
             for address, t in zip(self.addresses[link.role][index], contents, strict=True)
         )
 
-    def _content(self, position: int) -> torch.Tensor:
+    def _content(self, position: int, own: list[torch.Tensor]) -> torch.Tensor:
         pool = self.pools[position]
-        if pool is not None:
-            return pool.fresh()
-        return self.drawn[secrets.randbelow(len(self.drawn))][position]
+        return own[position] if pool is None else pool.fresh()
+
+    def _drawn_once(self) -> list[torch.Tensor]:
+        """Contents from `get_inputs()` that no call has seen: known ones could be looked up."""
+        was_frozen = self.reference.frozen
+        drawn = self._own_inputs()[1]
+        self._same_sizes(drawn)
+        if was_frozen:
+            self.reference.freeze()
+        return drawn
 
     # -- what is right -------------------------------------------------------------------------
 
@@ -145,7 +190,7 @@ class Bench:
         """The reference's outputs for an input set, in its own precision."""
         self.reference.thaw()
         self.reference.set_timeout(self.call_limit_s)
-        outputs = self._outputs(self.reference.go(index))
+        outputs = self.reference.outputs(self.reference.go(index))
         self.reference.release()
         return outputs
 
@@ -166,7 +211,9 @@ class Bench:
         """The outputs in double precision; empty where the model has no such form."""
         try:
             reply = self.reference.command("reference64", 3 * self.call_limit_s, index=index)
-            exact = self._outputs(bytes.fromhex(reply["outputs"]))
+            with self.reference.claims():
+                body = bytes.fromhex(reply["outputs"])
+            exact = self.reference.outputs(body)
         except RunnerFailure as failure:
             if failure.kind not in ("raised", "memory"):
                 raise
@@ -180,13 +227,12 @@ class Bench:
         reply = self.reference.command("structure", self.call_limit_s, index=0)
         spent = time.monotonic() - started
         self.call_limit_s = min(max(100 * spent, SHORTEST_LIMIT_S), LONGEST_LIMIT_S)
-        self.structure = reply["structure"]
+        self.structure = reply.get("structure")
         self.reference.release()
-
-    def _outputs(self, body: bytes) -> list[torch.Tensor]:
-        return [
-            self.reference.read_output(place) for place in parse_outputs(self.reference.role, body)
-        ]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in self.eager(0))
+        for link in self.links:
+            if link is not self.reference:
+                link.most_bytes = max(4 * size, LEAST_OUTPUT_LIMIT)
 
 
 def paths_of(structure: Any, prefix: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from workers.device.judge.link import OutputPlace, RunnerLink, now_ms, parse_outputs
+from workers.device.judge.link import OutputPlace, RunnerLink, now_ms
 from workers.evaluation.score import Line, fit_line, half_width, interval_of_median, paired_ratio
 from workers.protocol.verdict import ArmTiming, Block, Ratio
 from workers.protocol.wire import Kind
@@ -39,6 +39,8 @@ class BlockResult:
     places: list[list[OutputPlace]]
     picked: int
     outputs: list[torch.Tensor]
+    burnt_ms: float = 0.0
+    """CPU time that the runner's process used, all threads together."""
 
     @property
     def net_ms(self) -> float:
@@ -58,10 +60,11 @@ def run_block(
     bodies = [link.go(index, kind) for index in sets]
     link.freeze()
     stopped = now_ms()
-    outputs = [link.read_output(p) for p in parse_outputs(link.role, bodies[picked])]
+    burnt_ms = link.burnt_ms
+    outputs = link.outputs(bodies[picked])
     held = now_ms()
-    places = [parse_outputs(link.role, body) for body in bodies]
-    return BlockResult(len(sets), held - started, held - stopped, places, picked, outputs)
+    places = [link.places(body) for body in bodies]
+    return BlockResult(len(sets), held - started, held - stopped, places, picked, outputs, burnt_ms)
 
 
 def overlapping(places: list[list[OutputPlace]]) -> bool:
@@ -140,15 +143,16 @@ class Measurement:
 class Alternation:
     """Alternates two frozen runners in blocks until the interval of the ratio is narrow.
 
-    `fill(sets)` writes new contents, the same for both arms; `check(a, b)` looks at the blocks of a
-    pair after the clock has stopped and may raise.
+    `fill(sets)` writes new contents, the same for both arms, and returns them; `check(a, b, index,
+    contents)` looks at the blocks of a pair after the clock has stopped and may raise. `index` is the
+    input set of the call whose outputs were copied.
     """
 
     arms: tuple[RunnerLink, RunnerLink]
     noop: Line
     longest: int
-    fill: Callable[[Sequence[int]], object]
-    check: Callable[[BlockResult, BlockResult], None]
+    fill: Callable[[Sequence[int]], list[list[torch.Tensor]]]
+    check: Callable[[BlockResult, BlockResult, int, list[torch.Tensor]], None]
     call_limit_s: float
     budget_s: float
     """When to stop although the interval is not narrow yet, unless it is too wide to mean anything."""
@@ -191,10 +195,10 @@ class Alternation:
         sets = secrets.SystemRandom().sample(range(self.longest), calls)
         blocks: dict[str, list[float]] = {}
         for one, other in ((first, second), (second, first)):
-            self.fill(sets)
             picked = secrets.randbelow(calls)
+            contents = self.fill(sets)[picked]
             pair = {link.role: self._block(link, sets, picked) for link in (one, other)}
-            self.check(pair[first.role], pair[second.role])
+            self.check(pair[first.role], pair[second.role], sets[picked], contents)
             for link in (one, other):
                 self._keep(link, pair[link.role], result)
                 blocks.setdefault(link.role, []).append(pair[link.role].net_ms)

@@ -70,6 +70,10 @@ class Course:
             status, summary = failed.status, failed.summary
             if failure.role not in ("candidate", "stub") and self.job.request.snapshot:
                 status = Status.INFRASTRUCTURE
+        except (MemoryError, RuntimeError) as error:
+            if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+                raise
+            status, summary = Status.OUT_OF_MEMORY, "Comparing needs more memory than there is."
         return self._verdict(status, summary)
 
     def _stages(self) -> None:
@@ -203,6 +207,7 @@ class Course:
             has_library = library in self.files.library
             if has_library:
                 link.send_file(library, self.files.library[library])
+            started = time.monotonic()
             reply = link.command(
                 "load_candidate",
                 LOAD_LIMIT_S,
@@ -216,9 +221,10 @@ class Course:
             raise ended_by(
                 failure, "The candidate", "could not be loaded", loading=True
             ) from failure
-        self._check_state(reply["state"])
+        with link.claims():
+            self._check_state(reply["state"])
         if link.role == "candidate":
-            self.parts["setup_ms"] = float(reply.get("milliseconds", 0.0))
+            self.parts["setup_ms"] = 1e3 * (time.monotonic() - started)
 
     def _check_state(self, state: list[dict[str, Any]]) -> None:
         mine = {item["name"]: (item["dtype"], tuple(item["shape"])) for item in self.bench.state}
@@ -308,7 +314,8 @@ class Course:
     def time(self) -> None:
         stub = self.links.pop("stub", None)
         if stub is not None:
-            stub.freeze()
+            # It has the candidate's code in it, so it must not even wait while the clock runs.
+            processes.kill(stub.pid)
         candidate = self.links["candidate"]
         stage = TimedStage(self.job, self.bench, candidate, self.noop, self.findings)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from workers.device.judge.link import RunnerFailure
@@ -63,6 +64,7 @@ _STATUS = {
     "gone": Status.RUNTIME_ERROR,
     "silent": Status.TIMEOUT,
     "nonsense": Status.RUNTIME_ERROR,
+    "awake": Status.REJECTED,
     "start": Status.INFRASTRUCTURE,
 }
 
@@ -94,7 +96,7 @@ def diagnostics_of(failure: RunnerFailure) -> tuple[Diagnostic, ...]:
             severity=Severity.ERROR,
             message=failure.trace or failure.message,
             file=file,
-            line=int(line) if line.isdigit() else None,
+            line=int(line) if re.fullmatch(r"[0-9]{1,7}", line) else None,
         ),
     )
 

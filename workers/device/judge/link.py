@@ -6,9 +6,12 @@ honest runner says; what it means for the verdict is decided by the caller.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +33,13 @@ from workers.protocol.wire import (
 
 DTYPES: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in ELEMENT_TYPES)
 MAX_OUTPUT_BYTES = 8 << 30
+MAX_REPLY_DEPTH = 64
+# CPU time, in ns, that a process may show when it should have stood: none, and a little for the kernel.
+AWAKE_NS = 10_000
 
 
 class RunnerFailure(Exception):
-    """A runner did not do as told. `kind`: raised, memory, gone, silent, nonsense."""
+    """A runner did not do as told. `kind`: raised, memory, gone, silent, nonsense, awake."""
 
     def __init__(
         self, role: str, kind: str, message: str, trace: str = "", where: str = ""
@@ -66,6 +72,11 @@ class RunnerLink:
     pid: int = 0
     torch_version: str = ""
     frozen: bool = False
+    most_bytes: int = MAX_OUTPUT_BYTES
+    """What the outputs of one call may take; set lower once the reference's are known."""
+    woken_ns: int = 0
+    stood_ns: int = 0
+    """CPU time of the process when it was last woken up and when it last stood."""
 
     def greet(self, limit_s: float) -> None:
         """Take the first message. The kernel, not the runner, tells whose it is."""
@@ -95,7 +106,8 @@ class RunnerLink:
             self.channel.set_timeout(limit_s)
             self.channel.send_json(Kind.COMMAND, {"do": name, **arguments})
             frame = self.channel.receive()
-            return self._checked(frame, Kind.REPLY).json()
+            reply = self._checked(frame, Kind.REPLY).json()
+            return {_plain(key): _cleaned(value) for key, value in reply.items()}
         except (PeerGone, PeerSilent, BadFrame) as error:
             raise self._lost(error) from error
 
@@ -131,8 +143,9 @@ class RunnerLink:
         self.channel.set_timeout(seconds)
 
     def freeze(self) -> None:
+        self._watch()
         try:
-            processes.freeze(self.pid)
+            self.stood_ns = processes.freeze(self.pid)
         except (ProcessLookupError, FileNotFoundError) as error:
             raise RunnerFailure(self.role, "gone", "the process ended") from error
         except processes.StopFailed as error:
@@ -140,6 +153,7 @@ class RunnerLink:
         self.frozen = True
 
     def thaw(self) -> None:
+        self._watch()
         if self.frozen:
             try:
                 processes.thaw(self.pid)
@@ -147,9 +161,51 @@ class RunnerLink:
                 raise RunnerFailure(self.role, "gone", "the process ended") from error
             self.frozen = False
 
+    def _watch(self) -> None:
+        """Whether the process stood while it should have; a signal of its own making may wake it."""
+        if not self.frozen:
+            return
+        try:
+            self.woken_ns = processes.cpu_ns(self.pid)
+        except ProcessLookupError as error:
+            raise RunnerFailure(self.role, "gone", "the process ended") from error
+        if self.woken_ns - self.stood_ns > AWAKE_NS:
+            raise RunnerFailure(self.role, "awake", "it ran while it should have stood still")
+
+    @property
+    def burnt_ms(self) -> float:
+        """CPU time between the last waking up and the stop after it."""
+        return (self.stood_ns - self.woken_ns) / 1e6
+
+    @contextlib.contextmanager
+    def claims(self) -> Iterator[None]:
+        """Within it, whatever a reply lacks or has of the wrong form is the runner's failure."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise RunnerFailure(self.role, "nonsense", "a malformed reply") from error
+
+    def outputs(self, body: bytes) -> list[torch.Tensor]:
+        """Copies of the outputs that a DONE body describes."""
+        return [self.read_output(place) for place in self.places(body)]
+
+    def places(self, body: bytes) -> list[OutputPlace]:
+        """Where the outputs of a DONE body lie, within the limits of this runner."""
+        places = parse_outputs(self.role, body)
+        if sum(place.reach for place in places) > self.most_bytes:
+            raise RunnerFailure(
+                self.role, "nonsense", f"the outputs reach over more than {self.most_bytes:,} bytes"
+            )
+        return places
+
     def read(self, address: int, length: int) -> torch.Tensor:
         """Copy bytes out of the runner."""
-        buffer = torch.empty(length, dtype=torch.uint8)
+        try:
+            buffer = torch.empty(length, dtype=torch.uint8)
+        except (RuntimeError, TypeError) as error:
+            raise RunnerFailure(
+                self.role, "memory", f"{length:,} bytes are too many to be looked at"
+            ) from error
         if length:
             try:
                 memory.read_into(self.pid, address, buffer.data_ptr(), length)
@@ -182,7 +238,8 @@ class RunnerLink:
         if frame.kind is Kind.FAILED:
             data = frame.json()
             text = {
-                key: str(data.get(key, ""))[:8000] for key in ("kind", "message", "trace", "where")
+                key: _plain(str(data.get(key, ""))[:8000])
+                for key in ("kind", "message", "trace", "where")
             }
             kind = "memory" if text["kind"] == "memory" else "raised"
             name = "" if kind == "memory" else text["kind"] + ": "
@@ -213,7 +270,7 @@ def parse_outputs(role: str, body: bytes) -> list[OutputPlace]:
         dtype = DTYPES[code]
         if min((*shape, *strides), default=0) < 0 or reach != _reach(shape, strides, dtype):
             raise RunnerFailure(role, "nonsense", "output records contradict themselves")
-        if reach > MAX_OUTPUT_BYTES:
+        if math.prod(shape) * dtype.itemsize > MAX_OUTPUT_BYTES or reach > MAX_OUTPUT_BYTES:
             raise RunnerFailure(role, "memory", "an output is larger than 8 GiB")
         places.append(OutputPlace(address, reach, dtype, shape, strides))
     return places
@@ -224,6 +281,24 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype)
         return 0
     last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     return (last + 1) * dtype.itemsize
+
+
+def _plain(text: str) -> str:
+    """Text that every store and encoding takes: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _cleaned(value: Any, depth: int = 0) -> Any:
+    """A reply's value without odd text; refuses what is nested too deeply to be looked at."""
+    if depth > MAX_REPLY_DEPTH:
+        raise BadFrame("a reply is nested too deeply")
+    if isinstance(value, str):
+        return _plain(value)
+    if isinstance(value, list):
+        return [_cleaned(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_plain(key): _cleaned(item, depth + 1) for key, item in value.items()}
+    return value
 
 
 def now_ms() -> float:

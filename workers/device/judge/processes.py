@@ -1,6 +1,7 @@
 """Stopping a runner with all its threads, and seeing which processes it has made.
 
-Covered: every thread of the runner's process is confirmed stopped before its memory is read; other
+Covered: every thread of the runner's process is confirmed stopped before its memory is read; whether it
+ran although it should have stood is seen from the CPU time that the kernel charged to it; other
 processes in its sandbox are found, and a candidate that has any is rejected, because one of them
 could wake it up or work while the other arm is timed. Not covered: work queued on a device, which
 does not stop with its process (the cuda target copies before the clock stops instead).
@@ -16,19 +17,26 @@ from pathlib import Path
 
 _STOPPED = frozenset("Tt")
 _GONE = frozenset("ZX")
+_CPU_CLOCK = 2
+"""Linux's number for "scheduler's account of a whole process" in the clock id of a process."""
 
 
 class StopFailed(RuntimeError):
     """A runner could not be stopped in time."""
 
 
-def freeze(pid: int, limit_s: float = 2.0) -> None:
-    """Stop a process and wait until each of its threads stands."""
+def freeze(pid: int, limit_s: float = 2.0) -> int:
+    """Stop a process, wait until each of its threads stands, and return its CPU time in ns so far."""
     os.kill(pid, signal.SIGSTOP)
     deadline = time.monotonic() + limit_s
     while not _all_stopped(pid):
         if time.monotonic() > deadline:
             raise StopFailed(f"process {pid} did not stop")
+    # A thread is marked as stopped shortly before it leaves its core; then its CPU time stands too.
+    spent, before = cpu_ns(pid), -1
+    while spent != before and time.monotonic() < deadline:
+        spent, before = cpu_ns(pid), spent
+    return spent
 
 
 def thaw(pid: int) -> None:
@@ -68,11 +76,18 @@ def strangers(pid: int) -> list[int]:
     return found
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far, threads that ended included."""
-    text = Path(f"/proc/{pid}/stat").read_text()
-    fields = text[text.rindex(")") + 2 :].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_ns(pid: int) -> int:
+    """CPU time of a process so far to the nanosecond, threads that ended included."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | _CPU_CLOCK)
+    except OSError as error:
+        raise ProcessLookupError(f"process {pid} has no clock any more") from error
+
+
+def kill(pid: int) -> None:
+    """End a process for good."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def pin(pid: int, cores: set[int]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
-from workers.device.judge import memory, processes
+import torch
+
+from workers.device.judge import memory
 from workers.device.judge.bench import Bench, paths_of
 from workers.device.judge.clock import (
     Alternation,
@@ -41,13 +42,14 @@ class TimedStage:
     noop: Line
     findings: list[Finding]
     checked: int = 0
+    burnt_ms: float = 0.0
+    timed_ms: float = 0.0
 
     def run(self, seen: Verified) -> tuple[Timing, int]:
         """The timing, and how many timed blocks were compared; raises `Ended` where there is none."""
         longest = longest_block(seen.call_ms, self.bench.input_bytes, seen.output_bytes)
+        longest = self.bench.affordable(longest)
         self.bench.allocate([self.bench.reference, self.candidate], longest)
-        before = processes.cpu_seconds(self.candidate.pid)
-        started = time.monotonic()
         measured = Alternation(
             (self.bench.reference, self.candidate),
             self.noop,
@@ -58,9 +60,7 @@ class TimedStage:
             budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
             acceptable=unmeasured_above(self.job),
         ).run()
-        cpu_s = processes.cpu_seconds(self.candidate.pid) - before
-        timed_s = sum(b.total_ms for b in measured.blocks if b.arm == "candidate") / 1e3
-        self._threads(cpu_s, timed_s, time.monotonic() - started)
+        self._threads()
         return self._timing(measured), self.checked
 
     def memory(self) -> Memory:
@@ -76,7 +76,13 @@ class TimedStage:
             link.freeze()
         return Memory(eager_bytes=used["eager"], candidate_bytes=used["candidate"])
 
-    def _check(self, eager: BlockResult, mine: BlockResult) -> None:
+    def _check(
+        self, eager: BlockResult, mine: BlockResult, index: int, contents: list[torch.Tensor]
+    ) -> None:
+        self.burnt_ms += mine.burnt_ms
+        self.timed_ms += mine.net_ms
+        if not self.bench.unchanged(self.candidate, index, contents):
+            raise Ended(Status.INCORRECT, "Inputs: a timed call changed its input tensors.")
         if overlapping(mine.places) and not overlapping(eager.places):
             message = (
                 "Outputs of different calls share memory; each call must return memory of its own."
@@ -89,10 +95,11 @@ class TimedStage:
             raise Ended(Status.INCORRECT, f"{wrong}.")
         self.checked += 1
 
-    def _threads(self, cpu_s: float, timed_s: float, all_s: float) -> None:
-        """More CPU time than the spec's threads can burn means that others were used."""
+    def _threads(self) -> None:
+        """More CPU time within the blocks than the spec's threads can burn: others were used."""
         threads = self.job.spec.threads
-        if cpu_s > 1.25 * threads * timed_s + 0.1 * all_s + 0.2:
+        cpu_s, timed_s = self.burnt_ms / 1e3, self.timed_ms / 1e3
+        if cpu_s > 1.05 * threads * timed_s + 0.01:
             allowed = f"{threads} thread{'s' if threads > 1 else ''}"
             self.findings.append(
                 Finding(

@@ -71,6 +71,9 @@ HARMLESS_CALLS = frozenset(
 )
 
 
+MOST_CALLS = 1000
+
+
 @dataclass
 class Verified:
     """What verification saw of the candidate."""
@@ -182,7 +185,8 @@ def torch_calls(bench: Bench, candidate: RunnerLink, namespace: str) -> list[str
     """Compute operators of torch that the candidate's process says it called: a claim."""
     reply = candidate.command("torch_calls", bench.call_limit_s, index=0)
     candidate.release()
-    calls = [str(name)[:100] for name in reply.get("calls", [])]
+    with candidate.claims():
+        calls = [str(name)[:100] for name in list(reply["calls"])[:MOST_CALLS]]
     return sorted(
         name
         for name in calls

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import random
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import torch
 
-from workers.device.runner import loading, values
+from workers.device.runner import fence, loading, values
 from workers.device.runner.inspection import InspectionError, inspect_model
 from workers.device.runner.values import Descriptor, describe_outputs, output_structure
 from workers.protocol.wire import MAX_FILE, Channel, Frame, Kind, split_file
@@ -122,15 +121,14 @@ class Service:
         self, constructor: list[Any], seed: int, library: str, namespace: str, style: str
     ) -> dict[str, Any]:
         """Load the built library, import model_new.py and build `ModelNew` under a seed."""
-        started = time.perf_counter()
+        fence.stay_alone()
         loading.install_kernel_ops(WORKSPACE / library if library else None, namespace, style)
         self.module = loading.import_file(WORKSPACE / "model_new.py", "model_new")
         if not isinstance(getattr(self.module, "ModelNew", None), type):
             raise loading.ContractError("model_new.py has no class ModelNew")
         seed_all(seed)
         self._use(self.module.ModelNew(*values.from_plain(constructor)))
-        elapsed = 1e3 * (time.perf_counter() - started)
-        return {"state": self._state(), "milliseconds": elapsed}
+        return {"state": self._state()}
 
     def do_compile(self) -> dict[str, Any]:
         """Wrap the model with torch.compile; the first call compiles."""
