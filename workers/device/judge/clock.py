@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from workers.device.judge import processes
 from workers.device.judge.link import OutputPlace, RunnerLink, now_ms
 from workers.evaluation.score import Line, fit_line, half_width, interval_of_median, paired_ratio
 from workers.protocol.verdict import ArmTiming, Block, Ratio
@@ -161,6 +162,11 @@ class Alternation:
     precise: float = 0.01
 
     def run(self) -> Measurement:
+        """Measure; the runners are preferred by the scheduler meanwhile, so that other work waits."""
+        with processes.preferred(link.pid for link in self.arms):
+            return self._run()
+
+    def _run(self) -> Measurement:
         first, second = self.arms
         result = Measurement((first.role, second.role), self.noop)
         self._warm(result)
