@@ -96,11 +96,14 @@ def test_a_killed_judge_is_our_fault_and_the_next_one_works(workshop: Any) -> No
     judge = workshop.supervisor._warm.judge.pid
 
     def kill() -> None:
-        time.sleep(1.0)
+        deadline = time.monotonic() + 60
+        while workshop.supervisor._warm is not None and time.monotonic() < deadline:
+            time.sleep(0.02)  # the build is still at work, nobody has taken the crew
+        time.sleep(0.5)
         os.kill(judge, signal.SIGKILL)
 
     threading.Thread(target=kill).start()
-    evaluation = workshop.judge(model_new("import time; time.sleep(1)"), CORRECT)
+    evaluation = workshop.judge(model_new("import time; time.sleep(2)"), CORRECT)
     assert evaluation.status is Status.INFRASTRUCTURE
     assert workshop.judge(model_new(), CORRECT).status is Status.PASSED
 
