@@ -90,7 +90,7 @@ export function speedupPlot(host, points, compile) {
   const x = { low: 0.5, high: points.length + 0.5, name: "measurement", whole: true };
   const { root, px, py, width, box } = frame(host, x, { low: 0, high: top, name: "", unit: "×" },
     `Speed-up against eager over ${timed.length} measurements, ` +
-    `the best is ${label(Math.max(...timed.map((point) => point.speedup)))} times`);
+    `the best is ${label(timed.filter(leaders()).at(-1).speedup)} times`);
   const right = width - box.right;
   const level = (value, name, at, anchor) => {
     root.append(
@@ -103,16 +103,14 @@ export function speedupPlot(host, points, compile) {
     level(compile.median, "torch.compile", box.left + 4, "start"); // Its line may lie close to eager's.
   }
   root.append(svg("path", { class: "step series-best", d: stepPath(points, px, py) }));
-  let best = 0;
+  const leading = leaders();
   points.forEach((point, index) => {
     const at = px(index + 1);
     if (!point.speedup) {
       root.append(cross(at, py(0) - 8, point));
       return;
     }
-    const leads = point.speedup > best;
-    best = Math.max(best, point.speedup);
-    root.append(measured(at, point, py, leads));
+    root.append(measured(at, point, py, leading(point)));
   });
 }
 
@@ -139,13 +137,23 @@ function cross(at, y, point) {
   return group;
 }
 
-function stepPath(points, px, py) {
+// Whether a point leads those before it: as for the best of a session, by the lower end of its interval.
+function leaders() {
   let best = 0;
+  return (point) => {
+    const low = point.low ?? point.speedup;
+    const leads = Boolean(point.speedup) && low > best;
+    best = leads ? low : best;
+    return leads;
+  };
+}
+
+function stepPath(points, px, py) {
+  const leading = leaders();
   let path = "";
   points.forEach((point, index) => {
-    if (point.speedup && point.speedup > best) {
+    if (leading(point)) {
       path += path ? `H${px(index + 1)}V${py(point.speedup)}` : `M${px(index + 1)} ${py(point.speedup)}`;
-      best = point.speedup;
     }
   });
   return path ? `${path}H${px(points.length + 0.5)}` : "";

@@ -166,6 +166,15 @@ export class Timeline {
     const { state, reason } = event.body;
     const word = this.words.session[state] ?? { word: state, icon: "minus" };
     this.note(event, word.icon, reason ? `${word.word}: ${reason}` : word.word);
+    if (ENDED.includes(state)) {
+      this.interrupt();
+    }
+  }
+
+  interrupt() {
+    for (const badge of this.root.querySelectorAll('[data-call] [data-badge="tool"][data-tone="live"]')) {
+      this.badge(badge, "tool", "interrupted");
+    }
   }
 
   note(event, icon, text) {
@@ -190,6 +199,7 @@ export class Timeline {
   }
 }
 
+const ENDED = ["stopped", "finished", "failed", "crashed"];
 const WHO = { author: "Author", user: "Task", person: "Person", system: "Workshop", tool: "Tool" };
 
 export function ratio(value) {

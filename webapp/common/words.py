@@ -57,6 +57,7 @@ TOOL = {
     "running": Word("Running", "live", "busy"),
     "ok": Word("Done", "good", "check"),
     "failed": Word("Failed", "bad", "cross"),
+    "interrupted": Word("Interrupted", "warn", "stop"),
 }
 
 _FAMILIES = {"session": SESSION, "problem": PROBLEM, "verdict": VERDICT, "tool": TOOL}

@@ -142,7 +142,7 @@ def _correctness(verdict: Evaluation) -> str:
     outputs = [output for case in verdict.correctness.cases for output in case.outputs]
     worst = max((output.rms_error for output in outputs), default=0.0)
     return (
-        f"{len(verdict.correctness.cases)} calls compared with {verdict.correctness.reference}, "
+        f"{len(verdict.correctness.cases)} sets of inputs compared with {verdict.correctness.reference}, "
         f"largest relative RMS error {worst:.1e}"
     )
 

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from webapp.common.formats import interval, ratio
 from webapp.common.words import SESSION, VERDICT, word_for
+from webapp.studio.models import FINAL_STATES
 from workers.protocol.codec import Json
 from workers.protocol.events import Event, EventKind
 
@@ -84,6 +85,18 @@ class Timeline:
     changed: tuple[str, ...] = ()
     """Paths that are new in them."""
     last_seq: int = 0
+
+    @property
+    def newest_turn(self) -> int | str:
+        """Number of the turn that began last; 0 before the first."""
+        return next((b.number for b in reversed(self.blocks) if isinstance(b, Turn)), 0)
+
+    def interrupt(self) -> None:
+        """Whatever still runs will not be answered any more."""
+        for block in self.blocks:
+            for item in block.items if isinstance(block, Turn) else ():
+                if item.part == "tool" and item.state == "running":
+                    item.state = "interrupted"
 
     def turn(self, number: int, event: Event) -> Turn:
         """The turn of this number, begun if it is new."""
@@ -218,6 +231,8 @@ def _state(timeline: Timeline, event: Event) -> None:
     word = SESSION.get(state) or word_for("session", state)
     text = f"{word.word}: {reason}" if reason else word.word
     timeline.put(event, Item("note", icon=word.icon, text=text))
+    if state in FINAL_STATES:
+        timeline.interrupt()
 
 
 _DRAW: dict[EventKind, Callable[[Timeline, Event], None]] = {
