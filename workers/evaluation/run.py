@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 from workers.artifacts import ArtifactStore, put_files
 from workers.evaluation.build import build as build_snapshot
 from workers.evaluation.config import WorkerConfig
 from workers.evaluation.device import DeviceSupervisor
-from workers.evaluation.verdicts import from_build
+from workers.evaluation.verdicts import from_build, with_build
 from workers.protocol.problem import Stage
 from workers.protocol.requests import BuildStatus, EvaluateRequest
 from workers.protocol.verdict import Evaluation
@@ -34,14 +33,7 @@ def evaluate(
         build = build_snapshot(request, store, config)
         if build.status is not BuildStatus.BUILT or set(request.stages) == {Stage.BUILD}:
             return from_build(request, build)
-        evaluation = device.run(request, build)
-        durations = {"build": round(1e3 * build.seconds, 1), **evaluation.durations_ms}
-        artifacts = {"build_log": build.log} if build.log else {}
-        return dataclasses.replace(
-            evaluation,
-            durations_ms=durations,
-            artifacts={**evaluation.artifacts, **artifacts, **_library(build.library)},
-        )
+        return with_build(device.run(request, build), build)
     finally:
         if own is not None:
             own.close()
@@ -67,7 +59,3 @@ def _on_device(
         return own.run(request, build)
     finally:
         own.close()
-
-
-def _library(digest: str) -> dict[str, str]:
-    return {"library": digest} if digest else {}
