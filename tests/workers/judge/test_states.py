@@ -109,13 +109,21 @@ def test_a_killed_judge_is_our_fault_and_the_next_one_works(workshop: Any) -> No
 
 
 def test_nothing_is_left_behind(workshop: Any) -> None:
+    workshop.supervisor.close()
+    time.sleep(0.2)
+    before = judging()
     workshop.judge(model_new("while True: pass"), CORRECT)
     workshop.supervisor.close()
     time.sleep(0.2)
-    assert [c for c in descendants_commands() if "workers.device" in c] == []
+    assert judging() - before == set()
 
 
-def descendants_commands() -> list[str]:
+def judging() -> set[int]:
+    """Judges and runners that descend from this process; other tests may keep a site with a warm crew."""
+    return {pid for pid, command in descendants_commands().items() if "workers.device" in command}
+
+
+def descendants_commands() -> dict[int, str]:
     parents: dict[int, int] = {}
     commands: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -131,4 +139,4 @@ def descendants_commands() -> list[str]:
     ours = {os.getpid()}
     for _ in range(10):
         ours |= {pid for pid, parent in parents.items() if parent in ours}
-    return [commands[pid] for pid in ours if pid in commands]
+    return {pid: commands[pid] for pid in ours if pid in commands}
