@@ -5,6 +5,7 @@ No torch here. A job holds the device lock; whatever happens to judge or runners
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import platform
@@ -31,6 +32,7 @@ JUDGE_VERSION = "0.1.0"
 LOCK_LIMIT_S = 900.0
 LIMITS_S = {Tier.QUICK: 240.0, Tier.FULL: 600.0, Tier.AUDIT: 900.0}
 BASELINE_LIMIT_S = 480.0
+END_GRACE_S = 2.0
 
 
 class DeviceSupervisor:
@@ -99,12 +101,12 @@ class DeviceSupervisor:
         crew = self._take_crew(request)
         try:
             evaluation = self._ask(crew, request, build, spec, files)
-            ended = {role: runner.poll() for role, runner in crew.runners.items()}
+            end = _end_of_runner(evaluation, crew)
         finally:
             crew.close()
             if crew.runners.keys() == set(crews.CANDIDATE_ROLES):
                 self._warm_up()
-        return _refined(evaluation, crew, ended)
+        return _refined(evaluation, crew, end)
 
     def _take_crew(self, request: EvaluateRequest) -> Crew:
         if Stage.BASELINE in request.stages:
@@ -168,11 +170,26 @@ def _timed_out(request: EvaluateRequest, limit_s: float) -> Evaluation:
     return dataclasses.replace(infrastructure(request, text), status=Status.TIMEOUT)
 
 
-def _refined(evaluation: Evaluation, crew: Crew, ended: dict[str, Ended | None]) -> Evaluation:
+def _role_on_trial(evaluation: Evaluation) -> str:
+    return "candidate" if evaluation.snapshot else "eager"
+
+
+def _end_of_runner(evaluation: Evaluation, crew: Crew) -> Ended | None:
+    """How the runner ended, if it did and the verdict is about that; None while it lives."""
+    if evaluation.status not in (Status.RUNTIME_ERROR, Status.LOAD_ERROR):
+        return None
+    runner = crew.runners[_role_on_trial(evaluation)]
+    if evaluation.diagnostics:  # it told what went wrong, so it did not crash
+        return runner.poll()
+    # The judge saw its socket close; the kernel closes that before the end itself is reported.
+    with contextlib.suppress(TimeoutError):
+        return runner.wait(END_GRACE_S)
+    return None
+
+
+def _refined(evaluation: Evaluation, crew: Crew, end: Ended | None) -> Evaluation:
     """Say how the process ended, where the judge only saw that it did."""
-    role = "candidate" if evaluation.snapshot else "eager"
-    end = ended.get(role)
-    if evaluation.status not in (Status.RUNTIME_ERROR, Status.LOAD_ERROR) or end is None:
+    if end is None:
         return evaluation
     if end.out_of_memory:
         text = "The process was killed because it used more memory than allowed."
@@ -180,7 +197,7 @@ def _refined(evaluation: Evaluation, crew: Crew, ended: dict[str, Ended | None])
     how = f"exit code {end.code}"
     if end.signal:
         how = f"signal {end.signal} ({signal.strsignal(end.signal) or 'unknown'})"
-    said = crew.said(role).splitlines()
+    said = crew.said(_role_on_trial(evaluation)).splitlines()
     tail = f"; it last wrote: {said[-1][:200]}" if said else ""
     return dataclasses.replace(
         evaluation, summary=f"{evaluation.summary.rstrip('.')}: {how}{tail}."
