@@ -1,9 +1,12 @@
 """Child processes: started in groups of their own, kept alive, and ended without a trace.
 
 Three nets, one behind the other: SIGTERM then SIGKILL to each child's process group; `PR_SET_PDEATHSIG`,
-by which children end when this process is killed; and `PR_SET_CHILD_SUBREAPER`, by which whatever a child
-leaves behind becomes a child of this process, is found in /proc and killed. Not covered: a process that
-is handed to another service manager on purpose.
+by which the kernel kills the children when this process is killed; and `PR_SET_CHILD_SUBREAPER`, by which
+whatever a child leaves behind becomes a child of this process, is found in /proc and killed. Not covered:
+a process that is handed to another service manager on purpose.
+
+A child that ends is started again after a pause that grows. One that ends again and again right after its
+start cannot be helped by that, and `tend` raises instead of trying for ever.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from launch.console import LaunchError, complain
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -26,6 +31,10 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 STEADY_S = 60.0
 """After so long without ending, a child's next pause is the first one again."""
+AT_ONCE_S = 15.0
+"""A child that ends sooner than this after its start has most likely not begun its work."""
+GIVE_UP_AFTER = 6
+"""So many ends at once in a row, about a minute with the pauses between them, and we give up."""
 STOP_S = 12.0
 """Time to end by itself after SIGTERM; ten seconds are promised."""
 REAP_EVERY_S = 5.0
@@ -40,6 +49,11 @@ def adopt_orphans() -> None:
 def end_with_parent() -> None:
     """For `preexec_fn`: SIGTERM to the new process when the thread that started it ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _die_with_parent() -> None:
+    """For `preexec_fn`: SIGKILL likewise, so that nothing of a killed site lingers in the next one's way."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -60,9 +74,11 @@ class Child:
 
     program: Program
     log: Path
+    pause_s: float
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
-    pause_s: float = FIRST_PAUSE_S
+    ended_at_once: int = 0
+    """Times in a row that it ended right after its start."""
     due: float | None = None
     """When it is to be started again, on the monotonic clock."""
 
@@ -80,7 +96,7 @@ class Child:
                 env=dict(self.program.environment),
                 pass_fds=self.program.pass_fds,
                 start_new_session=True,
-                preexec_fn=end_with_parent,
+                preexec_fn=_die_with_parent,
             )
         self.started = time.monotonic()
         self.due = None
@@ -116,35 +132,54 @@ class Household:
     cwd: Path
     logs: Path
     report: Callable[[str], None]
+    first_pause_s: float = FIRST_PAUSE_S
     children: list[Child] = field(default_factory=list)
     reaped: float = 0.0
 
     def start(self, program: Program) -> Child:
-        child = Child(program, self.logs / f"{program.name.replace(' ', '-')}.log")
+        log = self.logs / f"{program.name.replace(' ', '-')}.log"
+        child = Child(program, log, pause_s=self.first_pause_s)
         self.children.append(child)
         child.start(self.cwd)
         return child
 
     def tend(self) -> None:
-        """Notice children that ended, and start them again after a pause that grows."""
+        """Notice children that ended, and start them again after a pause that grows.
+
+        Raises `LaunchError` for one that ended right after its start GIVE_UP_AFTER times in a row.
+        """
         now = time.monotonic()
         for child in self.children:
             if child.alive:
                 if now - child.started > STEADY_S:
-                    child.pause_s = FIRST_PAUSE_S
+                    child.pause_s = self.first_pause_s
             elif child.due is None:
-                child.signal(signal.SIGKILL)
-                child.due = now + child.pause_s
-                self.report(
-                    f"The {child.program.name} ended ({child.ending}) and starts again in "
-                    f"{child.pause_s:.0f} s; its log is {child.log}"
-                )
-                child.pause_s = min(2 * child.pause_s, LONGEST_PAUSE_S)
+                self._mourn(child, now)
             elif now >= child.due:
+                self._kill_orphans()
                 child.start(self.cwd)
         if now - self.reaped > REAP_EVERY_S:
             self.reaped = now
             self._reap_adopted()
+
+    def _mourn(self, child: Child, now: float) -> None:
+        """A child ended: kill what it left behind, say so, and set the time of its next start."""
+        child.signal(signal.SIGKILL)
+        self._kill_orphans()
+        child.ended_at_once = child.ended_at_once + 1 if now - child.started < AT_ONCE_S else 0
+        if child.ended_at_once >= GIVE_UP_AFTER:
+            complain(child.last_lines())
+            raise LaunchError(
+                f"The {child.program.name} ended {child.ended_at_once} times in a row right after its "
+                f"start ({child.ending}); its last lines are above, all of them in {child.log}. "
+                "Put right what they name and start again; nothing is lost."
+            )
+        child.due = now + child.pause_s
+        self.report(
+            f"The {child.program.name} ended ({child.ending}) and starts again in "
+            f"{child.pause_s:.0f} s; its log is {child.log}"
+        )
+        child.pause_s = min(2 * child.pause_s, LONGEST_PAUSE_S)
 
     def stop(self, limit_s: float = STOP_S) -> list[int]:
         """End every child and everything that came from it; returns ids that could not be ended."""
@@ -164,6 +199,16 @@ class Household:
         end = time.monotonic() + limit_s
         while any(child.alive for child in children) and time.monotonic() < end:
             time.sleep(0.05)
+
+    def _kill_orphans(self) -> None:
+        """End what a dead child left behind: our children that we did not start, and theirs."""
+        own = {child.process.pid for child in self.children if child.process is not None}
+        processes = _processes()
+        for pid, (parent, state) in processes.items():
+            if parent == os.getpid() and state != "Z" and pid not in own:
+                for found in {pid, *_below({pid}, processes)}:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(found, signal.SIGKILL)
 
     def _reap_adopted(self) -> None:
         """Bury orphans that ended here; our own children are left to their `Popen`."""
@@ -187,11 +232,16 @@ def _processes() -> dict[int, tuple[int, str]]:
 
 def descendants() -> list[int]:
     """Ids of all processes that descend from this one, zombies left out."""
-    living = {pid: parent for pid, (parent, state) in _processes().items() if state != "Z"}
-    found = {os.getpid()}
+    return sorted(_below({os.getpid()}, _processes()))
+
+
+def _below(roots: set[int], processes: Mapping[int, tuple[int, str]]) -> set[int]:
+    """All living processes that descend from some."""
+    living = {pid: parent for pid, (parent, state) in processes.items() if state != "Z"}
+    found = set(roots)
     while more := {pid for pid, parent in living.items() if parent in found} - found:
         found |= more
-    return sorted(found - {os.getpid()})
+    return found - roots
 
 
 def kill_descendants(limit_s: float = 5.0) -> list[int]:

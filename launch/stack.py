@@ -7,15 +7,18 @@ sandboxes, so they get neither the database's address nor the site's secrets.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import shutil
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,18 @@ SECRETS = ("WARPSMITH_DATABASE_URL", "WARPSMITH_SECRET_KEY", "WARPSMITH_ADMIN_PA
 _QUIET_CELERY = ("--without-gossip", "--without-mingle", "--loglevel", "WARNING")
 
 
+@dataclass(frozen=True)
+class Held:
+    """A run-time folder that is ours."""
+
+    handle: int
+    """The lock file; address and process id are written into it for others."""
+    after_a_kill: bool
+    """Whether the last site here was killed, so that its processes may be ending just now."""
+
+
 @contextlib.contextmanager
-def hold(home: Path) -> Iterator[int]:
+def hold(home: Path) -> Iterator[Held]:
     """Make the run-time folder and keep others from starting a second site in it."""
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -50,8 +63,11 @@ def hold(home: Path) -> Iterator[int]:
             "WARPSMITH_HOME to another folder."
         ) from None
     try:
+        # Whoever ends properly leaves the file empty.
+        after_a_kill = os.fstat(handle).st_size > 0
         os.ftruncate(handle, 0)
-        yield handle
+        os.pwrite(handle, b"\n", 0)
+        yield Held(handle, after_a_kill)
         os.ftruncate(handle, 0)
     finally:
         os.close(handle)
@@ -72,21 +88,39 @@ def running(home: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def listening(port: int) -> Iterator[socket.socket]:
-    """The site's socket. It is ours, so that the web process can be replaced behind it."""
+def listening(port: int, patience_s: float = 0.0) -> Iterator[socket.socket]:
+    """The site's socket. It is ours, so that the web process can be replaced behind it.
+
+    `patience_s` is how long to wait for somebody who is about to leave the port.
+    """
+    end = time.monotonic() + patience_s
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Inherited by each connection; without it small frames would wait for the last one's receipt.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            listener.bind((HOST, port))
-            listener.listen(512)
+            while not _bound(listener, port):
+                if time.monotonic() > end:
+                    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+                time.sleep(0.05)
         except (OSError, OverflowError) as error:
             raise LaunchError(
                 f"Port {port} of {HOST} cannot be used ({_reason(error)}); stop what listens there, "
                 f"or choose another: make up PORT={port + 1 if 0 < port < 65535 else 8001}"
             ) from error
         yield listener
+
+
+def _bound(listener: socket.socket, port: int) -> bool:
+    """Take the port and listen; False while somebody else has it. Raises for a port that is none."""
+    try:
+        listener.bind((HOST, port))
+        listener.listen(512)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        return False
+    return True
 
 
 def manage(home: Path, environ: Mapping[str, str], *arguments: str) -> str:

@@ -20,6 +20,8 @@ from launch.places import REPOSITORY, VENV, VENV_PYTHON
 from launch.stack import HOST, answers, environment_of, hold, listening, manage, programs
 
 READY_S = 90.0
+PORT_PATIENCE_S = 10.0
+"""How long the processes of a killed site may hold the port before that is an error."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,15 @@ def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool, exa
     # SIGINT too: a shell script's background job would ignore it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    with hold(home) as lock, listening(port) as listener:
+    with (
+        hold(home) as lock,
+        listening(port, PORT_PATIENCE_S if lock.after_a_kill else 0.0) as listener,
+    ):
         adopt_orphans()
         household = Household(REPOSITORY, home / "logs", report)
         try:
             ready = _start(household, home, listener, environ, with_token=as_json)
-            os.pwrite(lock, json.dumps({"url": ready.url, "pid": ready.pid}).encode(), 0)
+            os.pwrite(lock.handle, json.dumps({"url": ready.url, "pid": ready.pid}).encode(), 0)
             say(json.dumps(asdict(ready)) if as_json else _greeting(ready, environ))
             if examples:
                 seed.seed(home, ready.url, environ, report)

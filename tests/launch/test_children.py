@@ -16,22 +16,32 @@ KEEPER = """
 import sys, time
 from pathlib import Path
 from launch.children import Household, Program, adopt_orphans, descendants
+from launch.console import LaunchError
 folder = Path(sys.argv[1])
 adopt_orphans()
-household = Household(folder, folder / "logs", lambda text: print(text, flush=True))
+pause = float(sys.argv[4])
+household = Household(folder, folder / "logs", lambda text: print(text, flush=True), pause)
 household.start(Program("child", ("bash", "-c", sys.argv[2]), {"PATH": "/usr/bin:/bin"}))
 print("started", flush=True)
 end = time.monotonic() + float(sys.argv[3])
-while time.monotonic() < end:
-    household.tend()
-    time.sleep(0.05)
+try:
+    while time.monotonic() < end:
+        household.tend()
+        time.sleep(0.05)
+except LaunchError as error:
+    print("gave up:", error)
 print("left", household.stop(limit_s=1.0), descendants(), flush=True)
 """
 
 
-def keep(tmp_path: Path, script: str, seconds: float) -> str:
+def keeper(tmp_path: Path, script: str, seconds: float, pause_s: float = 1.0) -> list[str]:
+    arguments = [str(tmp_path), script, str(seconds), str(pause_s)]
+    return [sys.executable, "-c", textwrap.dedent(KEEPER), *arguments]
+
+
+def keep(tmp_path: Path, script: str, seconds: float, pause_s: float = 1.0) -> str:
     result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KEEPER), str(tmp_path), script, str(seconds)],
+        keeper(tmp_path, script, seconds, pause_s),
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -88,19 +98,39 @@ def test_grandchildren_in_sessions_of_their_own_are_found_and_killed(tmp_path: P
 
 
 def test_children_end_when_their_keeper_is_killed(tmp_path: Path):
-    keeper = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(KEEPER), str(tmp_path), "exec sleep 7373", "60"],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-    )
+    script = "trap '' TERM; while true; do sleep 0.0737; done"
+    process = subprocess.Popen(keeper(tmp_path, script, 60), cwd=REPOSITORY, stdout=subprocess.PIPE)
     try:
-        assert keeper.stdout is not None
-        assert keeper.stdout.readline() == b"started\n"
-        assert eventually(lambda: running("sleep 7373") != [])
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert eventually(lambda: running("sleep 0.0737") != [])
     finally:
-        keeper.kill()
-        keeper.wait(timeout=10)
-    assert eventually(lambda: running("sleep 7373") == [])
+        process.kill()
+        process.wait(timeout=10)
+    assert eventually(lambda: running("sleep 0.0737") == [])
+
+
+def test_what_a_dead_child_left_behind_is_killed_before_it_starts_again(tmp_path: Path):
+    look = (
+        "grep -sq 'State:.[SR]' /proc/$(cat last)/status && echo left >> seen || echo gone >> seen"
+    )
+    script = (
+        f"test -f last && {{ {look}; }}; setsid sleep 7474 & echo $! > last; sleep 0.2; kill -9 $$"
+    )
+    output = keep(tmp_path, script, 1.9, pause_s=0.3)
+    assert output.count("starts again") >= 2
+    assert set((tmp_path / "seen").read_text().split()) == {"gone"}
+    assert "left [] []" in output
+
+
+def test_it_gives_up_on_a_child_that_ends_at_once_again_and_again(tmp_path: Path):
+    script = "echo the reason; echo once >> runs; exit 7"
+    output = keep(tmp_path, script, 20, pause_s=0.01)
+    assert (tmp_path / "runs").read_text().count("once") == 6
+    assert output.count("starts again") == 5
+    assert "gave up: The child ended 6 times in a row right after its start (exit code 7)" in output
+    assert f"all of them in {tmp_path}/logs/child.log" in output
+    assert "left [] []" in output
 
 
 def test_what_a_child_says_goes_to_its_log(tmp_path: Path):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from launch.console import LaunchError
 from launch.stack import HOST, environment_of, hold, listening, programs, running
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_a_busy_port_is_named_with_another_to_try():
@@ -37,7 +43,7 @@ def test_port_0_takes_a_free_one():
 
 def test_a_second_start_in_one_folder_says_where_the_first_one_runs(tmp_path: Path):
     with hold(tmp_path) as lock:
-        os.pwrite(lock, b'{"url": "http://127.0.0.1:8123", "pid": 1}', 0)
+        os.pwrite(lock.handle, b'{"url": "http://127.0.0.1:8123", "pid": 1}', 0)
         assert running(tmp_path) == {"url": "http://127.0.0.1:8123", "pid": 1}
         with (
             pytest.raises(LaunchError, match=r"already runs at http://127\.0\.0\.1:8123"),
@@ -47,6 +53,37 @@ def test_a_second_start_in_one_folder_says_where_the_first_one_runs(tmp_path: Pa
     assert running(tmp_path) is None
     with hold(tmp_path):
         pass
+
+
+def test_it_is_known_that_the_last_site_here_was_killed(tmp_path: Path):
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from launch.stack import hold\n"
+        "with hold(Path(sys.argv[1])):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with hold(tmp_path) as lock:
+        assert not lock.after_a_kill
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=REPOSITORY)
+    assert killed.returncode == -signal.SIGKILL
+    assert running(tmp_path) is None
+    with hold(tmp_path) as lock:
+        assert lock.after_a_kill
+    with hold(tmp_path) as lock:
+        assert not lock.after_a_kill
+
+
+def test_a_port_that_is_about_to_be_free_is_waited_for():
+    taken = socket.socket()
+    taken.bind((HOST, 0))
+    taken.listen()
+    port = taken.getsockname()[1]
+    leaving = threading.Timer(0.5, taken.close)
+    leaving.start()
+    with listening(port, patience_s=10.0) as listener:
+        assert listener.getsockname()[1] == port
+    leaving.join()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path):
