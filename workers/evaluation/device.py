@@ -17,7 +17,7 @@ from pathlib import Path
 from workers.artifacts import ArtifactMissing, ArtifactStore, get_files
 from workers.evaluation import crew as crews
 from workers.evaluation.config import WorkerConfig
-from workers.evaluation.crew import Crew, start_crew
+from workers.evaluation.crew import Crew, CrewMaker
 from workers.evaluation.device_lock import DeviceBusy, device_lock
 from workers.evaluation.verdicts import infrastructure
 from workers.protocol import wire
@@ -43,7 +43,7 @@ class DeviceSupervisor:
         self.store = store
         self.choice = choose(config.sandbox)
         self._lock = threading.Lock()
-        self._warm: Crew | None = None
+        self._crews = CrewMaker(config, self.choice.kind)
 
     @property
     def problem(self) -> str:
@@ -51,9 +51,10 @@ class DeviceSupervisor:
         return self.choice.problem
 
     def warm(self) -> None:
-        """Have a crew for a candidate stand by, so that the next verdict need not wait for imports."""
+        """Have a crew stand by, so that the next verdict need not wait for imports."""
         with self._lock:
-            self._warm_up()
+            if not self.problem:
+                self._crews.warm()
 
     def run(self, request: EvaluateRequest, build: BuildResult | None = None) -> Evaluation:
         """Judge one request; `build` for those with a snapshot. Never raises for what a candidate does."""
@@ -69,20 +70,9 @@ class DeviceSupervisor:
                 return infrastructure(request, f"Artifact {error} is missing from the store.")
 
     def close(self) -> None:
-        """End the waiting crew."""
+        """End what stands by."""
         with self._lock:
-            if self._warm is not None:
-                self._warm.close()
-                self._warm = None
-
-    def _warm_up(self) -> None:
-        if self.problem:
-            return
-        if self._warm is not None and not self._warm.alive:
-            self._warm.close()
-            self._warm = None
-        if self._warm is None:
-            self._warm = start_crew(self.config, self.choice.kind, crews.CANDIDATE_ROLES)
+            self._crews.close()
 
     def _run(self, request: EvaluateRequest, build: BuildResult | None) -> Evaluation:
         problem = get_files(self.store, request.problem)
@@ -98,25 +88,14 @@ class DeviceSupervisor:
                 files["library/library.so"] = self.store.get(build.library)
             if build.stub_library:
                 files["library/stub.so"] = self.store.get(build.stub_library)
-        crew = self._take_crew(request)
+        crew = self._crews.take(_roles(request))
         try:
             evaluation = self._ask(crew, request, build, spec, files)
             end = _end_of_runner(evaluation, crew)
         finally:
             crew.close()
-            if crew.runners.keys() == set(crews.CANDIDATE_ROLES):
-                self._warm_up()
+            self._crews.warm()
         return _refined(evaluation, crew, end)
-
-    def _take_crew(self, request: EvaluateRequest) -> Crew:
-        if Stage.BASELINE in request.stages:
-            return start_crew(self.config, self.choice.kind, crews.BASELINE_ROLES)
-        if request.snapshot:
-            self._warm_up()
-            crew, self._warm = self._warm, None
-            assert crew is not None
-            return crew
-        return start_crew(self.config, self.choice.kind, crews.PROBLEM_ROLES)
 
     def _ask(
         self,
@@ -160,9 +139,15 @@ class DeviceSupervisor:
             python=platform.python_version(),
             torch=installed_torch(self.config.python),
             compiler=build.compiler if build else "",
-            sandbox=self.choice.kind,
+            sandbox=self._crews.runner_kind,
             os=f"{platform.system()} {platform.release()}",
         )
+
+
+def _roles(request: EvaluateRequest) -> tuple[str, ...]:
+    if Stage.BASELINE in request.stages:
+        return crews.BASELINE_ROLES
+    return crews.CANDIDATE_ROLES if request.snapshot else crews.PROBLEM_ROLES
 
 
 def _timed_out(request: EvaluateRequest, limit_s: float) -> Evaluation:

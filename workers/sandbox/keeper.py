@@ -1,10 +1,11 @@
-"""Makes a sandbox out of plain Linux namespaces, without bubblewrap. Started, never imported:
+"""Makes a sandbox out of plain Linux namespaces, without bubblewrap. Started as a program of its own,
 
     python -I -S keeper.py PLAN_FD STATUS_FD
 
-Standard library only and few modules, because this start is paid for by every sandboxed process. The
-plan (a marshalled dictionary, written by `namespaces.py` under the same interpreter) is all it knows.
-Three processes come out of it:
+or called in a fork of a warm process (`workers/device/zygote`), which then goes on inside instead of
+starting a program. Standard library only and few modules, because this start is paid for by every
+sandboxed process. The plan (a marshalled dictionary, written by `spawn.py` under the same
+interpreter) is all it knows. Three processes come out of it:
 
     keeper     outside; joins the control groups, enters the namespaces, waits
     first      process 1 inside; builds the file system, gives up every privilege, reaps
@@ -26,9 +27,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     Plan = dict[str, Any]
+    Program = Callable[[Plan], NoReturn]
+    """What the command does once it is inside: never returns, raises OSError where it cannot start."""
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -222,8 +226,16 @@ def give_up_privileges(uid: int | None) -> None:
     check(LIBC.capset(ctypes.byref(header), (ctypes.c_uint32 * 6)()), "drop capabilities")
 
 
-def run_command(plan: Plan, status: int) -> NoReturn:
-    """Become the program. Never returns."""
+def execute(plan: Plan) -> NoReturn:
+    """Become another program."""
+    # Python ignores these two, and ignoring is inherited.
+    for number in (13, 25):
+        LIBC.signal(number, ctypes.c_void_p(0))
+    os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])  # noqa: S606
+
+
+def run_command(plan: Plan, status: int, program: Program) -> NoReturn:
+    """Take on the limits and run the program. Never returns."""
     try:
         os.setsid()
         if plan["kind"] == "namespaces":
@@ -232,15 +244,12 @@ def run_command(plan: Plan, status: int) -> NoReturn:
             prctl(PR_SET_NO_NEW_PRIVS, 1, "no new privileges")
         die_with(0)
         os.chdir(plan["workdir"])
-        # Python ignores these two, and ignoring is inherited.
-        for number in (13, 25):
-            LIBC.signal(number, ctypes.c_void_p(0))
         for name, soft, hard in plan["limits"]:
             resource.setrlimit(getattr(resource, name), (soft, hard))
         if plan["filter"]:
-            program = SocketFilter(len(plan["filter"]) // 8, plan["filter"])
-            check(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(program)), "seccomp")
-        os.execvpe(plan["argv"][0], plan["argv"], plan["environment"])  # noqa: S606
+            rules = SocketFilter(len(plan["filter"]) // 8, plan["filter"])
+            check(LIBC.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), ctypes.byref(rules)), "seccomp")
+        program(plan)
     except OSError as error:
         report(status, "error", f"{plan['argv'][0]}: {error}")
     finally:
@@ -266,7 +275,7 @@ def close_others(keep: int) -> None:
     os.closerange(keep + 1, 65536)
 
 
-def first_process(plan: Plan, status: int, life: int) -> NoReturn:
+def first_process(plan: Plan, status: int, life: int, program: Program) -> NoReturn:
     """Process 1 inside. Never returns."""
     try:
         die_with(0)
@@ -278,7 +287,7 @@ def first_process(plan: Plan, status: int, life: int) -> NoReturn:
         check(LIBC.sethostname(b"sandbox", 7), "host name")
         command = os.fork()
         if command == 0:
-            run_command(plan, status)
+            run_command(plan, status, program)
         give_up_privileges(plan["uid"])
         # Same user as the command, so it must not be open to its ptrace.
         prctl(PR_SET_DUMPABLE, 0, "not dumpable")
@@ -292,13 +301,13 @@ def first_process(plan: Plan, status: int, life: int) -> NoReturn:
         os._exit(SETUP_FAILED)
 
 
-def keep_namespaces(plan: Plan, status: int) -> NoReturn:
+def keep_namespaces(plan: Plan, status: int, program: Program) -> NoReturn:
     enter_namespaces(plan)
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(write_end)
-        first_process(plan, status, read_end)
+        first_process(plan, status, read_end, program)
     report(status, "child-pid", child)
     os.write(write_end, b"k")
     close_others(status)
@@ -309,16 +318,29 @@ def keep_namespaces(plan: Plan, status: int) -> NoReturn:
     os._exit(os.WEXITSTATUS(state))
 
 
-def keep_group(plan: Plan, status: int) -> NoReturn:
+def keep_group(plan: Plan, status: int, program: Program) -> NoReturn:
     """Without a sandbox: only limits, and a keeper to which orphans come home so that they can be found."""
     join_groups(plan)
     prctl(PR_SET_CHILD_SUBREAPER, 1, "take in orphans")
     command = os.fork()
     if command == 0:
-        run_command(plan, status)
+        run_command(plan, status, program)
     report(status, "child-pid", command)
     close_others(status)
     reap(command, status)
+
+
+def keep(plan: Plan, status: int, program: Program) -> NoReturn:
+    """Be the keeper of one sandbox. Never returns."""
+    try:
+        die_with(plan["parent"])
+        if plan["kind"] == "namespaces":
+            keep_namespaces(plan, status, program)
+        else:
+            keep_group(plan, status, program)
+    except OSError as error:
+        report(status, "error", str(error))
+    os._exit(SETUP_FAILED)
 
 
 def main() -> None:
@@ -326,15 +348,7 @@ def main() -> None:
     os.set_inheritable(status, False)
     with open(plan_handle, "rb") as file:
         plan = marshal.loads(file.read())  # noqa: S302 - written by our own spawner
-    try:
-        die_with(plan["parent"])
-        if plan["kind"] == "namespaces":
-            keep_namespaces(plan, status)
-        else:
-            keep_group(plan, status)
-    except OSError as error:
-        report(status, "error", str(error))
-    os._exit(SETUP_FAILED)
+    keep(plan, status, execute)
 
 
 if __name__ == "__main__":

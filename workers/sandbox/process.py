@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Protocol, Self
 
 from workers.sandbox.cgroups import Cgroup
 from workers.sandbox.profiles import SandboxError
@@ -39,12 +39,40 @@ class Ended:
         return self.code == 0 and not self.problem
 
 
+class OuterProcess(Protocol):
+    """What is asked of the outermost process; `subprocess.Popen` has all of it."""
+
+    pid: int
+    returncode: int
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+
 class SandboxedProcess:
     """What `spawn` gives back. Close it by `kill` or use it as a context manager."""
 
     def __init__(
-        self, outer: subprocess.Popen[bytes], status: int, cgroup: Cgroup | None, kind: str
+        self,
+        outer: OuterProcess,
+        status: int,
+        cgroup: Cgroup | None,
+        kind: str,
+        watch: int | None = None,
     ) -> None:
+        """`watch` is a process descriptor of `outer`, needed where it is not our own child."""
         self._outer = outer
         self._status = status
         self._cgroup = cgroup
@@ -53,7 +81,7 @@ class SandboxedProcess:
         self._news: dict[str, int | str] = {}
         self._killed = False
         self._peak: int | None = None
-        self._watch: int | None = os.pidfd_open(outer.pid)
+        self._watch: int | None = os.pidfd_open(outer.pid) if watch is None else watch
         os.set_blocking(status, False)
         self.ended: Ended | None = None
 

@@ -30,7 +30,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -84,7 +84,12 @@ def spawn(
             words, extra = _command_line(profile, argv, kind, cgroup, write_end, handles)
             streams = [subprocess.DEVNULL if s is None else s for s in (stdin, stdout, stderr)]
             fds = tuple({*pass_fds, *extra, write_end})
-            outer = _starter(os.getpid()).submit(_start, words, streams, fds, cpus).result()
+            environment = {"PATH": bubblewrap.SYSTEM_PATH}
+            outer = (
+                _starter(os.getpid())
+                .submit(_start, words, streams, fds, cpus, environment)
+                .result()
+            )
         except BaseException:
             os.close(read_end)
             if cgroup is not None:
@@ -102,7 +107,7 @@ def _command_line(
     handles: contextlib.ExitStack,
 ) -> tuple[list[str], list[int]]:
     """The outer command and the descriptors that it needs."""
-    limits = _limits(profile, kind, cgroup)
+    limits = limits_of(profile, kind, cgroup)
     entrances = list(cgroup.entrances) if cgroup else []
     root = is_root()
     if kind == "bubblewrap":
@@ -122,13 +127,26 @@ def _command_line(
         if entrances:
             line = ["/bin/sh", "-c", _JOIN, "sh", str(len(entrances)), *entrances, *line]
         return line, [text, life] if bpf_handle is None else [text, life, bpf_handle]
+    plan = plan_of(profile, argv, kind, cgroup, limits)
+    handle = _in_memory(marshal.dumps(plan), handles)
+    return [sys.executable, "-I", "-S", str(_KEEPER), str(handle), str(status)], [handle]
+
+
+def plan_of(
+    profile: Profile,
+    argv: Sequence[str],
+    kind: str,
+    cgroup: Cgroup | None,
+    limits: list[tuple[str, int, int]],
+) -> dict[str, object]:
+    """What `keeper.py` has to know for one sandbox of kind `namespaces` or `none`."""
     plan: dict[str, object] = {
         "kind": kind,
         "parent": os.getpid(),
-        "uid": uid_of(profile.identity) if root else None,
+        "uid": uid_of(profile.identity) if is_root() else None,
         "steps": [],
         "filter": b"",
-        "cgroups": entrances,
+        "cgroups": list(cgroup.entrances) if cgroup else [],
         "limits": limits,
         "argv": list(argv),
         "environment": environment_of(profile),
@@ -138,11 +156,10 @@ def _command_line(
         steps = view_of(profile)
         plan["steps"] = [(s.kind.value, s.path, s.source, s.size, s.mode) for s in steps]
         plan["filter"] = filter_program()
-    handle = _in_memory(marshal.dumps(plan), handles)
-    return [sys.executable, "-I", "-S", str(_KEEPER), str(handle), str(status)], [handle]
+    return plan
 
 
-def _limits(profile: Profile, kind: str, cgroup: Cgroup | None) -> list[tuple[str, int, int]]:
+def limits_of(profile: Profile, kind: str, cgroup: Cgroup | None) -> list[tuple[str, int, int]]:
     """Resource limits to set on the program itself: name, soft, hard."""
     limits = profile.limits
     wanted = [("RLIMIT_NOFILE", limits.open_files), ("RLIMIT_CORE", 0)]
@@ -206,11 +223,20 @@ def _starter(process: int) -> concurrent.futures.ThreadPoolExecutor:
     return concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"sandbox-starter-{process}")
 
 
+def start(
+    words: list[str], environment: Mapping[str, str], fds: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """Start a program of our own, without a sandbox, from the thread that children may outlive nothing of."""
+    streams: list[Stream] = [subprocess.DEVNULL, subprocess.DEVNULL, None]
+    return _starter(os.getpid()).submit(_start, words, streams, fds, None, environment).result()
+
+
 def _start(
     words: list[str],
-    streams: list[int | IO[bytes]],
+    streams: Sequence[Stream],
     fds: tuple[int, ...],
     cpus: Iterable[int] | None,
+    environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
     """Runs in the starter thread, whose CPU set the child inherits."""
     usual = os.sched_getaffinity(0)
@@ -224,7 +250,7 @@ def _start(
             stderr=streams[2],
             pass_fds=fds,
             cwd="/",
-            env={"PATH": bubblewrap.SYSTEM_PATH},
+            env=dict(environment),
             start_new_session=True,
         )
     finally:
