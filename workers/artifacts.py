@@ -37,6 +37,10 @@ class ArtifactStore(Protocol):
 
     def get_ref(self, key: str) -> str | None: ...
 
+    def move_ref(self, key: str, digest: str) -> None: ...
+
+    def refs(self, prefix: str) -> list[str]: ...
+
 
 class FolderStore:
     """An artifact store in a folder; safe for many processes on one file system."""
@@ -74,6 +78,15 @@ class FolderStore:
             return self._ref(key).read_text()
         except FileNotFoundError:
             return None
+
+    def move_ref(self, key: str, digest: str) -> None:
+        """File a digest under a name in place of what stood there."""
+        _write_atomically(self._ref(key), digest.encode())
+
+    def refs(self, prefix: str) -> list[str]:
+        """The names that begin with a prefix, sorted."""
+        folder = self._ref(prefix).parent
+        return sorted(path.name for path in folder.glob(f"{prefix}*") if _KEY.fullmatch(path.name))
 
     def _object(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):

@@ -16,6 +16,7 @@ from typing import Any
 from celery.signals import worker_init, worker_shutdown
 
 from workers.artifacts import ArtifactStore, FolderStore
+from workers.capabilities import announce
 from workers.celery_app import BUILD_QUEUE, app, worker_config
 from workers.evaluation.build import build as build_snapshot
 from workers.evaluation.device import DeviceSupervisor
@@ -39,7 +40,9 @@ def supervisor() -> DeviceSupervisor:
 @worker_init.connect  # type: ignore[untyped-decorator]
 def warm_up(sender: Any, **_kwargs: Any) -> None:
     """A device worker takes jobs only when its runners have torch in memory."""
-    if set(sender.app.amqp.queues.consume_from) - {BUILD_QUEUE}:
+    measured = sorted(set(sender.app.amqp.queues.consume_from) - {BUILD_QUEUE})
+    if measured:
+        announce(supervisor().store, supervisor().capabilities(socket.gethostname(), measured))
         supervisor().warm()
 
 

@@ -61,6 +61,16 @@ def test_the_first_answer_under_a_key_stays(store: FolderStore):
     assert store.get_ref("job-1-2") is None
 
 
+def test_a_moved_reference_points_to_the_newest(store: FolderStore):
+    first, second = store.put(b"first"), store.put(b"second")
+    store.move_ref("worker-1", first)
+    store.move_ref("worker-1", second)
+    store.put_ref("job-1", first)
+    assert store.get_ref("worker-1") == second
+    assert store.refs("worker-") == ["worker-1"]
+    assert FolderStore(store.root / "nowhere").refs("worker-") == []
+
+
 def test_a_set_of_files_comes_back_whole(store: FolderStore):
     files = {"model.py": b"import torch\n", "kernels/a.cpp": b"// a\n"}
     assert get_files(store, put_files(store, files)) == files

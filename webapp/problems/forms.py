@@ -5,10 +5,17 @@ from __future__ import annotations
 from django import forms
 
 from webapp.common.errors import UserError
+from webapp.problems.services import THREADS
 from webapp.problems.upload import MAX_PROBLEM_FILE_BYTES
 from workers.workspace.layout import MODEL, PROBLEM_TOML
 
-_FIELD_OF = {MODEL: "model", "files": "model", PROBLEM_TOML: "spec", "title": "title"}
+_FIELD_OF = {
+    MODEL: "model",
+    "files": "model",
+    PROBLEM_TOML: "spec",
+    "title": "title",
+    THREADS: THREADS,
+}
 """Where an error about a part of an upload is shown."""
 
 
@@ -65,7 +72,10 @@ class UploadForm(forms.Form):
 
     def show(self, error: UserError) -> None:
         """Put an error of the services beside the field that it is about."""
-        self.add_error(_FIELD_OF.get(error.field), error.sentence)
+        field = _FIELD_OF.get(error.field)
+        if error.field == THREADS and self.cleaned_data.get("spec", "").strip():
+            field = "spec"  # it stood in place of the thread count
+        self.add_error(field, error.sentence)
 
     @property
     def model_text(self) -> str:

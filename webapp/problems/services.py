@@ -19,8 +19,12 @@ from webapp.problems.upload import CheckedProblem, check_upload
 from webapp.teams.models import Team, User
 from webapp.teams.queries import is_member
 from workers.artifacts import put_files
+from workers.capabilities import announced
 from workers.protocol.codec import to_data
-from workers.protocol.problem import Target
+from workers.protocol.problem import ProblemSpec, Target
+
+THREADS = "threads"
+"""The part of `problem.toml` that forms ask for by itself; errors about it name it."""
 
 OPEN_TARGETS = (Target.CPU,)
 """Targets for which this site has judges."""
@@ -41,6 +45,7 @@ def create_problem(team: Team, user: User, files: Mapping[str, bytes], title: st
             f'use target = "{OPEN_TARGETS[0].value}".',
             "problem.toml",
         )
+    _check_threads(upload.spec)
     digest = put_files(artifact_store(), upload.files)
     with transaction.atomic():
         known = Problem.objects.select_for_update().filter(team=team, digest=digest).first()
@@ -57,6 +62,18 @@ def record_admission(problem_id: UUID, admitted: bool, reason: str) -> bool:
     state = ProblemState.READY if admitted else ProblemState.REFUSED
     checking = Problem.objects.filter(pk=problem_id, state=ProblemState.CHECKING)
     return checking.update(state=state, reason="" if admitted else reason) == 1
+
+
+def _check_threads(spec: ProblemSpec) -> None:
+    """Refuse what no device here has cores for, where devices have said how many they have."""
+    offers = announced(artifact_store(), spec.target)
+    cores = max((one.device.cores for one in offers if one.device), default=spec.threads)
+    if spec.threads > cores:
+        raise UserError(
+            f"{spec.threads} threads are asked for, but the largest {spec.target.value} device here has "
+            f"{cores} core{'' if cores == 1 else 's'}: ask for at most {cores}.",
+            THREADS,
+        )
 
 
 def _insert(team: Team, user: User, upload: CheckedProblem, digest: str) -> Problem:

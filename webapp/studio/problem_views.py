@@ -21,7 +21,7 @@ from webapp.problems.upload import MAX_PROBLEM_FILE_BYTES
 from webapp.studio.page_queries import problem_list, problem_rows
 from webapp.studio.presentation import problem_page
 from webapp.studio.services import create_session
-from webapp.studio.uploading import upload_from_form
+from webapp.studio.uploading import text_of, upload_from_form
 from webapp.teams.people import signed_in
 
 ROWS_PER_PAGE = 50
@@ -41,8 +41,12 @@ def problems(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def new_problem(request: HttpRequest) -> HttpResponse:
-    """The upload form. With "optimise at once" it leads straight to the live page."""
-    form = UploadForm(request.POST or None, request.FILES or None, initial={"optimise": True})
+    """The upload form. With "optimise at once" it leads straight to the live page.
+
+    `?from=ID` fills it with the files of a problem, so that they can be changed.
+    """
+    initial = {"optimise": True, **text_of(request.user, request.GET.get("from", ""))}
+    form = UploadForm(request.POST or None, request.FILES or None, initial=initial)
     if request.method == "POST" and form.is_valid():
         made = upload_from_form(signed_in(request), form, partial(messages.info, request))
         if made is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
@@ -11,10 +12,30 @@ from webapp.common.errors import UserError
 from webapp.evaluations.admission import upload_problem
 from webapp.problems.forms import UploadForm
 from webapp.problems.models import Problem
+from webapp.problems.queries import files_of, visible_to
 from webapp.studio.models import Session
 from webapp.studio.services import create_session
 from webapp.teams.models import User
-from webapp.teams.queries import first_team
+from webapp.teams.queries import Visitor, first_team
+from workers.artifacts import ArtifactMissing
+from workers.workspace.layout import MODEL, PROBLEM_TOML
+
+
+def text_of(user: Visitor, problem_id: str) -> dict[str, str]:
+    """The fields of the form that bring up a problem of the user; none for any other id."""
+    try:
+        wanted = UUID(problem_id)
+    except ValueError:
+        return {}
+    problem = visible_to(user).filter(pk=wanted).first()
+    if problem is None:
+        return {}
+    try:
+        files = files_of(problem)
+    except ArtifactMissing:
+        return {}
+    given = {"title": problem.title, "model": files[MODEL].decode()}
+    return {**given, "spec": files.get(PROBLEM_TOML, b"").decode()}
 
 
 def upload_from_form(

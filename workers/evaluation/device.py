@@ -12,6 +12,7 @@ import platform
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from workers.artifacts import ArtifactMissing, ArtifactStore, get_files
@@ -19,8 +20,9 @@ from workers.evaluation import crew as crews
 from workers.evaluation.config import WorkerConfig
 from workers.evaluation.crew import Crew, CrewMaker
 from workers.evaluation.device_lock import DeviceBusy, device_lock
-from workers.evaluation.verdicts import infrastructure
+from workers.evaluation.verdicts import infrastructure, too_many_threads
 from workers.protocol import wire
+from workers.protocol.capabilities import Capabilities
 from workers.protocol.codec import ProtocolError, from_json, to_data
 from workers.protocol.problem import ProblemSpec, Stage, Target, Tier, parse_problem_toml
 from workers.protocol.requests import BuildResult, EvaluateRequest
@@ -56,6 +58,17 @@ class DeviceSupervisor:
             if not self.problem:
                 self._crews.warm()
 
+    def capabilities(self, worker: str, queues: Sequence[str]) -> Capabilities:
+        """What this device offers those who ask its queues."""
+        return Capabilities(
+            worker=worker,
+            queues=tuple(queues),
+            targets=(Target.CPU,),
+            environment=self._environment(None),
+            device=device_info(Target.CPU, 1),
+            problem=self.problem,
+        )
+
     def run(self, request: EvaluateRequest, build: BuildResult | None = None) -> Evaluation:
         """Judge one request; `build` for those with a snapshot. Never raises for what a candidate does."""
         if self.problem:
@@ -80,6 +93,9 @@ class DeviceSupervisor:
             spec = parse_problem_toml(problem.get(PROBLEM_TOML, b"").decode())
         except (ProtocolError, UnicodeDecodeError) as error:
             return infrastructure(request, f"The problem's spec cannot be read: {error}")
+        cores = len(os.sched_getaffinity(0))
+        if spec.threads > cores:
+            return too_many_threads(request, spec.threads, cores)
         files = {f"problem/{path}": content for path, content in problem.items()}
         if build is not None:
             snapshot = get_files(self.store, request.snapshot)

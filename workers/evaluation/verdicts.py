@@ -64,3 +64,17 @@ def infrastructure(request: EvaluateRequest, summary: str) -> Evaluation:
         precision=request.precision,
         stages=request.stages,
     )
+
+
+def too_many_threads(request: EvaluateRequest, threads: int, cores: int) -> Evaluation:
+    """A problem that asks for more than this device has is refused; a candidate for it cannot be judged here."""
+    text = (
+        f"problem.toml asks for {threads} threads, but this device has {cores} "
+        f"core{'' if cores == 1 else 's'}: ask for at most {cores}."
+    )
+    verdict = infrastructure(request, text)
+    if request.snapshot:
+        return verdict
+    return dataclasses.replace(
+        verdict, status=Status.REJECTED, findings=(Finding("admission", text, rejects=True),)
+    )

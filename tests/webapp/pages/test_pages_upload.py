@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 
 import pytest
@@ -11,10 +12,15 @@ from django.test import Client
 
 from tests.webapp.conftest import MODEL, People
 from tests.webapp.pages.conftest import Clients
+from tests.webapp.verdicts import DEVICE, ENVIRONMENT
+from webapp.common.artifacts import artifact_store
 from webapp.evaluations.models import Evaluation
 from webapp.problems.models import Problem
 from webapp.studio.models import Session
 from webapp.teams.models import Membership
+from workers.capabilities import announce
+from workers.protocol.capabilities import Capabilities
+from workers.protocol.problem import Target
 
 
 def send(client: Client, **fields: object) -> HttpResponse:
@@ -134,6 +140,38 @@ def test_a_person_without_a_team_is_told_what_to_do(people: People) -> None:
     page = send(client).content.decode()
     assert "ask an administrator to add you to one" in page
     assert html.escape("torch.randn(8, 8)") in page
+
+
+def test_a_problem_can_be_brought_up_to_be_changed(clients: Clients, problem: Problem) -> None:
+    address = f"/problems/new/?from={problem.pk}"
+    page = html.unescape(clients.colleague.get(address).content.decode())
+    assert MODEL.decode() in page
+    assert 'value="Doubling"' in page
+    for client, other in ((clients.stranger, address), (clients.owner, "/problems/new/?from=x")):
+        answer = client.get(other)
+        assert answer.status_code == 200
+        assert b"torch.randn(8, 8)" not in answer.content
+
+
+@pytest.mark.parametrize("fields", [{"threads": "64"}, {"spec": "threads = 64\n", "threads": "2"}])
+def test_more_threads_than_any_device_has_are_refused_beside_the_field_that_asked(
+    clients: Clients, fields: dict[str, str]
+) -> None:
+    device = dataclasses.replace(DEVICE, cores=2)
+    offer = Capabilities("host", ("device.cpu",), (Target.CPU,), ENVIRONMENT, device)
+    announce(artifact_store(), offer)
+    page = send(clients.owner, **fields).content.decode()
+    before, _, after = page.partition("device here has 2 cores: ask for at most 2.")
+    assert after
+    assert before.rsplit("<label", 1)[1].startswith(
+        ' class="off-screen" for="id_spec"' if "spec" in fields else ' for="id_threads"'
+    )
+    assert not Problem.objects.exists()
+    announce(artifact_store(), dataclasses.replace(offer, worker="other host"))
+    announce(
+        artifact_store(), dataclasses.replace(offer, device=dataclasses.replace(device, cores=64))
+    )
+    assert send(clients.owner, **fields).status_code == 302
 
 
 def test_examples_can_be_tried(clients: Clients) -> None:
