@@ -21,7 +21,7 @@ from workers.protocol.codec import Json, ProtocolError, from_data
 from workers.protocol.inspection import Inspection
 from workers.protocol.problem import Target, parse_problem_toml
 from workers.protocol.transcript import ToolCall, TranscriptEntry
-from workers.protocol.verdict import Evaluation
+from workers.protocol.verdict import Evaluation, Ratio
 from workers.workspace.layout import MODEL, PROBLEM_TOML
 
 
@@ -110,7 +110,7 @@ def _writes(turn: int, files: dict[str, str], present: dict[str, str]) -> list[T
 def _told(made: _Plan, trials: list[Trial], proposal: Proposal) -> str:
     if not trials:
         return f"{_plan_text(made)} I {proposal.why}."
-    return f"{_last_text(trials[-1], best_trial(trials))} Next I try to {proposal.why}."
+    return f"{_last_text(trials, best_trial(trials))} Next I try to {proposal.why}."
 
 
 def _plan_text(made: _Plan) -> str:
@@ -133,16 +133,29 @@ def _kernel_text(kernel: Kernel) -> str:
     return f"{rows:,} rows of {kernel.extent:,}, each read from memory once and reduced while it is in cache"
 
 
-def _last_text(last: Trial, best: Trial | None) -> str:
+def _last_text(trials: Sequence[Trial], best: Trial | None) -> str:
+    last = trials[-1]
     if last.speedup is None:
         said = last.evaluation.summary if last.evaluation else "nothing"
         return f"No time came out of that: {said}"
     text = f"That gave {ratio_text(last.speedup)}"
     if best is last:
-        return f"{text}, the best so far."
+        return f"{text}{_why_best(last.speedup, trials)}."
     if best is not None and best.speedup is not None:
-        return f"{text}; {ratio_text(best.speedup)} stays the best, so I go back to it."
+        by = " by its lower end" if last.speedup.median > best.speedup.median else ""
+        return f"{text}; {ratio_text(best.speedup)} stays the best{by}, so I go back to it."
     return f"{text}."
+
+
+def _why_best(speedup: Ratio, trials: Sequence[Trial]) -> str:
+    """The best is what can be vouched for most, which need not be the highest median."""
+    medians = [trial.speedup.median for trial in trials if trial.speedup is not None]
+    if speedup.median >= max(medians):
+        return ", the best so far"
+    return (
+        f". {max(medians):.2f}x was seen before, but less surely: at least {speedup.low:.2f}x is the most "
+        "that can be vouched for so far, so this one counts as the best"
+    )
 
 
 def _short(variant: Variant) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from agent.author import Ending, Task
@@ -15,7 +17,7 @@ from agent.session import SessionInput, SessionState
 from workers.protocol.codec import from_json, to_json
 from workers.protocol.problem import Target
 from workers.protocol.transcript import TranscriptEntry
-from workers.protocol.verdict import Status
+from workers.protocol.verdict import Ratio, Status
 
 BODY = "r = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)\nreturn F.silu(x * r) * self.w"
 INPUTS = {"x": "torch.randn(64, 96)"}
@@ -67,6 +69,24 @@ async def test_it_looks_first_measures_at_once_and_keeps_what_is_fastest(
     assert "".join(notebook.deltas).startswith(notebook.turns[0].text)
     # The workspace is left with the fastest files.
     assert b"stream_out" in b"".join(notebook.turns[-1].files.values())
+
+
+async def test_it_says_truly_why_one_of_two_is_the_best(
+    problem, loaded, notebook, make_examiner, make_verdict
+):
+    """The lower end of the interval decides, also where the other one's middle is higher."""
+    plain = dataclasses.replace(make_verdict(speedup=2.5))
+    wide = dataclasses.replace(plain.timing, speedup_eager=Ratio(2.5, 1.5, 3.5, 9))
+    sure = dataclasses.replace(plain.timing, speedup_eager=Ratio(2.2, 2.1, 2.3, 9))
+    answers = iter([wide, sure])
+    examiner = make_examiner(
+        lambda files: dataclasses.replace(plain, timing=next(answers, wide)), loaded.inspection
+    )
+    await play(SessionInput(problem), examiner, notebook)
+    said = [turn.text for turn in notebook.turns]
+    assert said[2].startswith("That gave 2.50x [1.50, 3.50], the best so far.")
+    assert "2.20x [2.10, 2.30]. 2.50x was seen before, but less surely: at least 2.10x" in said[3]
+    assert "2.20x [2.10, 2.30] stays the best by its lower end" in said[4]
 
 
 async def test_it_goes_on_behind_any_finished_turn_as_if_nothing_had_happened(
