@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     add("setup", _nothing, "make .venv and install what running needs")
     add("setup-dev", _nothing, "the same with what checks and tests need")
     command = add("up", _up, "run the site and its workers until Ctrl-C")
-    command.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    command.add_argument("--port", type=_port, default=8000, help="0 takes a free one")
     command.add_argument(
         "--home", default="", help="run-time folder; else WARPSMITH_HOME, else var"
     )
@@ -63,6 +63,15 @@ def _parser() -> argparse.ArgumentParser:
     add("check", _check, "lint, types, layers, migrations, schema, house tests")
     add("bench", _bench, "measure, and write docs/benchmarks.md")
     return parser
+
+
+def _port(text: str) -> int:
+    """A port number; the error says which ones there are."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(
+            f"{text[:20]} is no port; ports go up to 65535, so try: make up PORT=8001"
+        )
+    return int(text)
 
 
 def _nothing(_options: argparse.Namespace, _environ: Mapping[str, str]) -> int:
