@@ -24,8 +24,10 @@ class SignIn(LoginView):
 @require_GET
 @never_cache
 def enter(request: HttpRequest, token: str) -> HttpResponse:
-    """Sign in by a one-time link."""
+    """Sign in by a one-time link; one that has done its work leads on whoever is signed in already."""
     user = redeem_entry_link(token)
+    if user is None and request.user.is_authenticated:
+        return redirect("problems:list")
     if user is None:
         return render(request, "teams/entry_used.html", status=410)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")

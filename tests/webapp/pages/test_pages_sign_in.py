@@ -42,6 +42,13 @@ def test_a_link_signs_in_once(people: People) -> None:
     assert second.get("/").status_code == 302
 
 
+def test_a_used_link_leads_on_whoever_is_signed_in(people: People) -> None:
+    link = make_entry_link(people.owner)
+    client = Client()
+    client.get(link)
+    assert client.get(link).headers["Location"] == "/"
+
+
 def test_an_expired_link_signs_nobody_in(people: People) -> None:
     assert Client().get(make_entry_link(people.owner, hours=-1)).status_code == 410
 
