@@ -63,11 +63,25 @@ function showState(state, reason, at) {
     data.ended = at;
     find("controls").querySelector("[data-stop]")?.remove();
     showLink("live");
+    showThatNothingFollows();
   }
   if (data.started === null && state === "running") {
     data.started = at;
   }
   showElapsed();
+}
+
+// What an ended session still lacks does not come any more.
+function showThatNothingFollows() {
+  const noFiles = find("no-files");
+  if (noFiles) {
+    noFiles.textContent = "No files were written.";
+  }
+  // A session that never began had a problem that was refused, or was stopped before; without a
+  // measured ratio there is none to wait for.
+  if (data.started === null && data.state === "failed" && data.baseline === null) {
+    find("compile-interval").textContent = "not measured";
+  }
 }
 
 function showElapsed() {

@@ -14,7 +14,7 @@ export class Timeline {
   apply(event) {
     const draw = {
       "session.state": () => this.state(event),
-      "turn.started": () => this.turn(event.body.turn, event),
+      "turn.started": () => this.turnStarted(event),
       "turn.finished": () => this.turnFinished(event),
       message: () => this.message(event),
       "tool.started": () => this.toolStarted(event),
@@ -60,6 +60,12 @@ export class Timeline {
     return turn;
   }
 
+  // A turn that was broken off begins again.
+  turnStarted(event) {
+    this.interrupt();
+    this.turn(event.body.turn, event);
+  }
+
   // The list that items of a turn go to; what belongs to no turn goes below the last one.
   place(event, item) {
     const { turn } = event.body;
@@ -94,6 +100,10 @@ export class Timeline {
 
   message(event) {
     this.settle(event.body.turn);
+    if (event.body.role === "system") {
+      // The workshop speaks when the process that ran the session is gone, its tools with it.
+      this.interrupt();
+    }
     const item = this.copy("message", event);
     item.dataset.role = event.body.role;
     this.fill(item, "who", WHO[event.body.role] ?? event.body.role);

@@ -33,6 +33,7 @@ async function take(chosen) {
     } else {
       text.value = content;
       text.scrollTop = 0;
+      leaveExample();
     }
   } catch {
     refuse(`${chosen.name} is not UTF-8 text: choose the model's source file.`);
@@ -95,23 +96,59 @@ function fill(values) {
 }
 
 const examples = box ? JSON.parse(document.getElementById("example-data").textContent) : [];
+const buttons = box ? [...box.querySelectorAll("[data-example]")] : [];
+
+// The example that the text comes from, also when somebody has changed it here and there.
+let current = examples.find((example) => example.model === text.value) ?? null;
+
+function press(chosen) {
+  current = chosen;
+  buttons.forEach((button) =>
+    button.setAttribute("aria-pressed", chosen !== null && examples[Number(button.dataset.example)] === chosen),
+  );
+}
+
+function lines(source) {
+  return new Set(source.split("\n").map((line) => line.trim()).filter(Boolean));
+}
+
+// Once most of an example's lines are gone it is another model: what the example has put into the
+// other fields goes with it, unless somebody has changed it.
+function leaveExample() {
+  if (current === null) {
+    return;
+  }
+  const left = lines(text.value);
+  const own = [...lines(current.model)];
+  if (2 * own.filter((line) => left.has(line)).length >= own.length) {
+    return;
+  }
+  for (const [field, value] of [[spec, current.spec], [title, current.title]]) {
+    if (field.value === value) {
+      field.value = "";
+    }
+  }
+  press(null);
+}
+
+text.addEventListener("input", leaveExample);
 
 if (box) {
   box.hidden = false;
-  const buttons = [...box.querySelectorAll("[data-example]")];
   for (const button of buttons) {
     button.addEventListener("click", () => {
       keep();
       fill(examples[Number(button.dataset.example)]);
-      buttons.forEach((other) => other.setAttribute("aria-pressed", other === button));
+      press(examples[Number(button.dataset.example)]);
     });
   }
   undo.querySelector("button").addEventListener("click", () => {
     fill(replaced);
     undo.hidden = true;
-    buttons.forEach((button) => button.setAttribute("aria-pressed", false));
+    press(null);
     text.focus();
   });
+  press(current);
 }
 
 // One press, one upload.

@@ -133,7 +133,7 @@ def test_the_page_follows_a_reader_at_the_end_only(page: Page) -> None:
     expect(to_newest).to_be_hidden()
 
     driving.stop(page)
-    expect(page.locator("[data-show=reason]")).to_contain_text("Stopped by admin")
+    expect(page.locator("[data-show=reason]")).to_contain_text("At admin's request")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
 
 

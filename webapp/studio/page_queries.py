@@ -12,9 +12,11 @@ from webapp.events.models import LogEntry
 from webapp.events.queries import PAGE, after, as_event
 from webapp.problems.models import Problem
 from webapp.problems.queries import visible_to as problems_of
-from webapp.studio.models import LIVE_STATES, Session
+from webapp.studio.models import LIVE_STATES, Session, SessionState
 from webapp.teams.queries import Visitor
 from workers.protocol.events import Event, EventKind
+
+NOTHING_CAME_OUT = (SessionState.FAILED, SessionState.CRASHED)
 
 MAX_EVENTS = 20_000
 """A page shows no longer log than this; the rest is read over REST."""
@@ -28,6 +30,8 @@ class ProblemRow:
     sessions: int
     live_session: Session | None
     best: Evaluation | None
+    failed: Session | None
+    """The newest session, where it ended without a kernel and none came out of another: says why."""
     eager_ms: float | None
 
 
@@ -51,9 +55,13 @@ def problem_rows(problems: list[Problem]) -> list[ProblemRow]:
     sessions = Session.objects.filter(problem__in=ids).select_related("best_evaluation")
     best: dict[object, Evaluation] = {}
     live: dict[object, Session] = {}
-    for session in sessions.filter(Q(best_evaluation__isnull=False) | Q(state__in=LIVE_STATES)):
+    failed: dict[object, Session] = {}
+    telling = Q(best_evaluation__isnull=False) | Q(state__in=(*LIVE_STATES, *NOTHING_CAME_OUT))
+    for session in sessions.filter(telling):
         if session.state in LIVE_STATES:
             live.setdefault(session.problem_id, session)
+        elif session.state in NOTHING_CAME_OUT:
+            failed.setdefault(session.problem_id, session)
         found = session.best_evaluation
         if found is not None and _beats(found, best.get(session.problem_id)):
             best[session.problem_id] = found
@@ -63,6 +71,7 @@ def problem_rows(problems: list[Problem]) -> list[ProblemRow]:
             sessions=getattr(problem, "session_count", 0),
             live_session=live.get(problem.pk),
             best=best.get(problem.pk),
+            failed=None if problem.pk in best else failed.get(problem.pk),
             eager_ms=getattr(problem, "eager_alone", None),
         )
         for problem in problems

@@ -25,7 +25,7 @@ from webapp.evaluations.queries import (
     speedup_compile,
 )
 from webapp.events.queries import iso
-from webapp.problems.models import Problem
+from webapp.problems.models import Problem, ProblemState
 from webapp.studio.models import LIVE_STATES, Session, SessionState
 from webapp.studio.page_queries import session_behind, whole_log
 from webapp.studio.queries import sessions_of
@@ -78,6 +78,8 @@ class LivePage:
     data: dict[str, Json]
     """For static/js/live.js."""
     can_stop: bool
+    baseline_coming: bool
+    """Whether torch.compile's ratio may still become known."""
     parts: list[Turn | Item] = field(default_factory=blank_parts)
 
 
@@ -154,6 +156,8 @@ def live_page(session: Session) -> LivePage:
             "words": words_as_data(),
         },
         can_stop=session.state in LIVE_STATES and session.state != SessionState.STOPPING,
+        baseline_coming=session.problem.state == ProblemState.CHECKING
+        or baseline_pending(session.problem),
     )
 
 

@@ -26,6 +26,8 @@ AUTHORS = ("codegen",)
 
 MAX_LIVE_PER_TEAM = 20
 
+WAITS_FOR_CHECK = "It begins when the judge has checked the problem."
+
 _S = SessionState
 
 
@@ -45,11 +47,12 @@ def create_session(user: User, problem: Problem, author: str = AUTHORS[0]) -> Se
     if live >= MAX_LIVE_PER_TEAM:
         raise UserError(f"{live} sessions of your team are running; wait for one or stop one.")
     with transaction.atomic():
+        reason = WAITS_FOR_CHECK if problem.state == ProblemState.CHECKING else ""
         session = Session.objects.create(
-            team=problem.team, problem=problem, creator=user, author=author
+            team=problem.team, problem=problem, creator=user, author=author, reason=reason
         )
         open_stream(session.pk, problem.team)
-        append(session.pk, EventKind.SESSION_STATE, {"state": _S.QUEUED.value, "reason": ""})
+        append(session.pk, EventKind.SESSION_STATE, {"state": _S.QUEUED.value, "reason": reason})
         baseline = baseline_of(problem)
         if baseline is not None:
             announce_baseline(session, baseline)
@@ -65,7 +68,7 @@ def stop_session(user: User, session: Session) -> Session:
 
 def stop_as_admin(name: str, session: Session) -> Session:
     """The same for somebody whose right to do so was checked elsewhere."""
-    reason = f"Stopped by {name}."
+    reason = f"At {name}'s request."
     if not move(session.pk, (_S.QUEUED,), _S.STOPPED, reason) and not move(
         session.pk,
         (_S.RUNNING, _S.PAUSING, _S.PAUSED),
@@ -80,7 +83,7 @@ def stop_as_admin(name: str, session: Session) -> Session:
 def pause_session(user: User, session: Session) -> Session:
     """Pause a session at its next tool boundary. Raises `UserError`."""
     _check_member(user, session.problem)
-    if not move(session.pk, (_S.RUNNING,), _S.PAUSING, f"Paused by {user.get_username()}."):
+    if not move(session.pk, (_S.RUNNING,), _S.PAUSING, f"At {user.get_username()}'s request."):
         _refuse_when_over(session)
         if Session.objects.get(pk=session.pk).state == _S.QUEUED:
             raise UserError("The session has not begun yet; pause it when it runs.")

@@ -145,11 +145,15 @@ def is_plotted(body: dict[str, Json]) -> bool:
 
 def _message(timeline: Timeline, event: Event) -> None:
     role = _text(event, "role")
+    if role == "system":
+        # The workshop speaks when the process that ran the session is gone, its tools with it.
+        timeline.interrupt()
     item = Item("message", role=role, who=_SPEAKERS.get(role, role), text=_text(event, "text"))
     timeline.put(event, item)
 
 
 def _turn_started(timeline: Timeline, event: Event) -> None:
+    timeline.interrupt()  # a turn that was broken off begins again
     timeline.turn(_number(event), event)
 
 

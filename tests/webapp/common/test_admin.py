@@ -49,4 +49,4 @@ def test_staff_can_stop_a_session(staff, problem):
     address = reverse("admin:studio_session_changelist")
     staff.post(address, {"action": "stop", "_selected_action": [str(session.pk)]})
     session.refresh_from_db()
-    assert (session.state, session.reason) == ("stopped", "Stopped by root.")
+    assert (session.state, session.reason) == ("stopped", "At root's request.")

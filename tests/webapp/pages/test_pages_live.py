@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import re
 
+from tests.webapp.conftest import MODEL, People
 from tests.webapp.pages.conftest import Clients
+from webapp.evaluations.settling import request_baseline
 from webapp.events.services import append
+from webapp.problems.services import create_problem, record_admission
+from webapp.studio.leases import claim
 from webapp.studio.models import Session
+from webapp.studio.services import create_session
 from workers.protocol.events import EventKind
 
 
@@ -66,6 +71,8 @@ def test_the_plot_gets_points_with_intervals(clients: Clients, session: Session)
 
 
 def test_torch_compile_is_shown_when_it_is_known(clients: Clients, session: Session) -> None:
+    assert "not measured" in clients.owner.get(session.get_absolute_url()).content.decode()
+    request_baseline(session.problem)
     page = clients.owner.get(session.get_absolute_url()).content.decode()
     assert "follows" in page
     body = {"status": "passed", "compile_over_eager": 1.5, "low": 1.4, "high": 1.6}
@@ -73,6 +80,21 @@ def test_torch_compile_is_shown_when_it_is_known(clients: Clients, session: Sess
     page = clients.owner.get(session.get_absolute_url()).content.decode()
     assert "1.40 to 1.60" in page
     assert data_of(page)["baseline"] == {"median": 1.5, "low": 1.4, "high": 1.6}
+
+
+def test_nothing_follows_on_a_problem_that_was_refused(clients: Clients, people: People) -> None:
+    problem = create_problem(people.team, people.owner, {"model.py": MODEL})
+    session = create_session(people.owner, problem)
+    page = clients.owner.get(session.get_absolute_url()).content.decode()
+    assert "follows" in page
+    assert page.count("It begins when the judge has checked the problem.") == 2
+    record_admission(problem.pk, False, "It is random.")
+    assert claim("host") is None
+    page = clients.owner.get(session.get_absolute_url()).content.decode()
+    assert "follows" not in page
+    assert "The files appear here" not in page.split("<template")[0]
+    assert "No files were written." in page
+    assert f'href="/problems/new/?from={problem.pk}"' in page
 
 
 def test_a_running_session_can_be_stopped_by_its_team_only(

@@ -8,6 +8,7 @@ from webapp.evaluations.models import Evaluation
 from webapp.problems.models import Problem
 from webapp.problems.services import create_problem, record_admission
 from webapp.studio.models import Session
+from webapp.studio.services import create_session
 
 
 def refused(people: People) -> Problem:
@@ -70,6 +71,38 @@ def test_a_problem_that_is_checked_waits_by_itself(clients: Clients, problem: Pr
     page = clients.owner.get(problem.get_absolute_url()).content.decode()
     assert "data-waiting" in page
     assert '<noscript><meta http-equiv="refresh"' in page
+
+
+def test_a_refused_problem_leads_back_to_its_text(clients: Clients, people: People) -> None:
+    problem = refused(people)
+    page = clients.owner.get(problem.get_absolute_url()).content.decode()
+    assert f'href="/problems/new/?from={problem.pk}"' in page
+    assert b"It gives other results" in clients.owner.get("/").content
+
+
+def test_the_list_says_why_no_kernel_came_out(
+    clients: Clients, people: People, problem: Problem
+) -> None:
+    def end(state: str, reason: str) -> None:
+        made = create_session(people.owner, problem)
+        Session.objects.filter(pk=made.pk).update(state=state, reason=reason)
+
+    end("failed", "codegen cannot write a kernel for aten.fft yet.")
+    end("stopped", "At owner's request.")
+    page = clients.owner.get("/").content.decode()
+    assert "codegen cannot write a kernel for aten.fft yet." in page
+    assert "request." not in page
+    create_session(people.owner, problem)
+    assert "aten.fft" not in clients.owner.get("/").content.decode()
+
+
+def test_the_list_is_silent_about_failures_once_a_kernel_came_out(
+    clients: Clients, people: People, session: Session
+) -> None:
+    Session.objects.filter(pk=session.pk).update(state="finished")
+    made = create_session(people.owner, session.problem)
+    Session.objects.filter(pk=made.pk).update(state="failed", reason="It gave up.")
+    assert b"It gave up." not in clients.owner.get("/").content
 
 
 def test_optimise_starts_a_session_for_members_only(clients: Clients, problem: Problem) -> None:

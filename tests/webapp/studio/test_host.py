@@ -153,7 +153,7 @@ async def test_a_stop_is_requested_acknowledged_and_final(session, authors, peop
         await sync_to_async(stop_session)(people.colleague, session)
         assert session.state == SessionState.STOPPING
         await until(session, "stopped", seconds=8)
-    assert session.reason == "Stopped by colleague."
+    assert session.reason == "At colleague's request."
     assert await sync_to_async(open_jobs)() == 0
     assert await sync_to_async(states)(session) == ["queued", "running", "stopping", "stopped"]
 

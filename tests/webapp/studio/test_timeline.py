@@ -42,6 +42,22 @@ def test_a_tool_runs_while_its_session_is_stopping() -> None:
     assert tool_state(shown) == "running"
 
 
+@pytest.mark.parametrize(
+    "sign",
+    [
+        (EventKind.MESSAGE, {"turn": 2, "role": "system", "text": "Another one goes on."}),
+        (EventKind.TURN_STARTED, {"turn": 2}),
+    ],
+)
+def test_a_tool_of_a_process_that_is_gone_does_not_run_on(sign: object) -> None:
+    told = [(EventKind.TURN_STARTED, {"turn": 2}), (EventKind.TOOL_STARTED, CALL), sign]
+    shown = timeline(*told)  # type: ignore[arg-type]
+    turns = [block for block in shown.blocks if isinstance(block, Turn)]
+    assert [item.state for item in turns[-1].items if item.part == "tool"] == ["interrupted"]
+    again = timeline(*told, (EventKind.TOOL_STARTED, CALL))  # type: ignore[arg-type]
+    assert tool_state(again) == "running"
+
+
 def test_the_turn_is_the_one_that_began_last() -> None:
     assert timeline().newest_turn == 0
     shown = timeline(
