@@ -42,7 +42,8 @@ def warm_up(sender: Any, **_kwargs: Any) -> None:
     """A device worker takes jobs only when its runners have torch in memory."""
     measured = sorted(set(sender.app.amqp.queues.consume_from) - {BUILD_QUEUE})
     if measured:
-        announce(supervisor().store, supervisor().capabilities(socket.gethostname(), measured))
+        name = " ".join((socket.gethostname(), *measured))
+        announce(supervisor().store, supervisor().capabilities(name, measured))
         supervisor().warm()
 
 
