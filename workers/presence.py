@@ -17,6 +17,9 @@ import socket
 import time
 from pathlib import Path
 
+PRESENCE_FOLDER = "alive"
+"""Where workers keep their files, in the artifact store's root, which they share with the site."""
+
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 

@@ -35,6 +35,7 @@ def message_of(job: Job) -> JobMessage:
         token=job_token(job.pk, job.fence),
         request=job.evaluation.request,
         build=job.build if job.kind == JobKindChoice.DEVICE else None,
+        gives_way=job.gives_way,
     )
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.urls import reverse
+from django.utils import timezone
 
 from webapp.common.models import Identified
 from webapp.problems.models import Problem
@@ -135,8 +136,8 @@ class JobState(models.TextChoices):
     idle ── queued ── running ─┬─ answered   an answer was recorded
               └───────┴────────┴─ given_up   all attempts are used up
 
-    `idle` waits for a quiet moment and is not hinted at before. A lost worker brings a job back from
-    `running` to `queued` with the next attempt and fence.
+    `idle` waits for a quiet moment and is not hinted at before. A lost worker, and one that hands the job
+    back, bring it from `running` to where it began, `queued` or `idle`, with the next attempt and fence.
     """
 
     IDLE = "idle", "For a quiet moment"
@@ -162,10 +163,18 @@ class Job(Identified):
         max_length=10, choices=JobState, default=JobState.QUEUED, db_index=True
     )
     attempt = models.PositiveIntegerField(default=1)
+    failures = models.PositiveIntegerField(default=0)
+    """Attempts that failed; those that were handed back did not."""
+    losses = models.PositiveIntegerField(default=0)
+    """Failures of these in which the worker died."""
+    returns = models.PositiveIntegerField(default=0)
+    """Attempts that were handed back."""
     fence = models.PositiveIntegerField(default=1)
     """Grows with each attempt; answers with another one are refused."""
     deadline = models.DateTimeField(null=True, blank=True)
     """While running: when the worker counts as gone unless it gives a sign of life."""
+    queued_at = models.DateTimeField(default=timezone.now)
+    """Since when this attempt waits for a worker."""
     hinted_at = models.DateTimeField(null=True, blank=True)
     hints = models.PositiveIntegerField(default=0)
     """Hints sent for this attempt."""
@@ -176,6 +185,8 @@ class Job(Identified):
     """For device jobs with a snapshot: the `BuildResult` to measure."""
     background = models.BooleanField(default=False)
     """May wait for a quiet moment, so that it delays nobody."""
+    gives_way = models.BooleanField(default=False)
+    """Its worker leaves it as soon as somebody else needs the device."""
 
     class Meta:
         ordering: ClassVar = ["created_at"]

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.common.artifacts import artifact_store
-from webapp.evaluations.attempts import fail_attempt
+from webapp.evaluations.attempts import fail_attempt, take_back
 from webapp.evaluations.models import (
     OPEN_JOB_STATES,
     Evaluation,
@@ -32,7 +32,7 @@ from workers.artifacts import ArtifactMissing
 from workers.evaluation.verdicts import from_build, with_build
 from workers.protocol.codec import ProtocolError, from_json, to_data
 from workers.protocol.problem import Stage
-from workers.protocol.requests import BuildResult, BuildStatus, JobAnswer, JobPulse
+from workers.protocol.requests import BuildResult, BuildStatus, JobAnswer, JobPulse, JobReturn
 from workers.protocol.verdict import Evaluation as Verdict
 from workers.protocol.verdict import Status
 
@@ -53,6 +53,8 @@ class Outcome(enum.StrEnum):
     """Of an older attempt, or the job is closed."""
     FORGED = "forged"
     """The token does not fit."""
+    RETURNED = "returned"
+    """The worker handed the job back unfinished."""
     UNUSABLE = "unusable"
     """The answer cannot be read; the attempt counts as failed."""
 
@@ -94,6 +96,9 @@ def record_result(job: Job, digest: str, worker: str) -> Outcome:
     if job.state not in OPEN_JOB_STATES:
         return Outcome.STALE
     try:
+        returned = _returned(digest)
+        if returned:
+            return Outcome.RETURNED if take_back(job, returned) else Outcome.STALE
         if job.kind == JobKindChoice.BUILD:
             return _record_build(job, _read(BuildResult, digest), worker)
         return _record_verdict(job, _checked(job, _read(Verdict, digest)), worker)
@@ -183,3 +188,11 @@ Message = TypeVar("Message")
 
 def _read(kind: type[Message], digest: str) -> Message:
     return from_json(kind, artifact_store().get(digest))
+
+
+def _returned(digest: str) -> str:
+    """Why the job was handed back; empty for a real answer. Raises `ArtifactMissing`."""
+    try:
+        return _read(JobReturn, digest).returned[:400]
+    except ProtocolError:
+        return ""

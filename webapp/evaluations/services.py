@@ -87,6 +87,7 @@ def add_job(
         kind=kind,
         queue=queue,
         background=background,
+        gives_way=background,
         state=JobState.IDLE if background else JobState.QUEUED,
         build_data=build_data,
     )

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
-import socket
 from datetime import timedelta
 from uuid import UUID
 
 from django.db import DatabaseError
 
 from agent.authors import make_author
+from webapp.common.artifacts import alive_folder
 from webapp.common.database_thread import in_thread
 from webapp.events.bells import WORK_GROUP
 from webapp.events.listening import Bell
 from webapp.studio.leases import claim, overdue_stops, release, renew
 from webapp.studio.running import Authors, run_session, stop_overdue
 from webapp.studio.verdict_watch import VerdictWatch
+from workers.presence import Presence, name_of_this_process
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class SessionHost:
     """Claims sessions, runs them, renews their leases."""
 
     def __init__(self, capacity: int = 8, authors: Authors = make_author) -> None:
-        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.name = name_of_this_process()
         self.capacity = capacity
         self.authors = authors
         self.watch = VerdictWatch()
@@ -46,6 +45,7 @@ class SessionHost:
 
     async def run(self, ending: asyncio.Event) -> None:
         """Host sessions until `ending` is set; then give all back."""
+        presence = Presence(alive_folder(), self.name)
         bell = Bell(WORK_GROUP)
         listening = asyncio.create_task(bell.listen())
         try:
@@ -55,6 +55,7 @@ class SessionHost:
         finally:
             listening.cancel()
             await self._give_all_back()
+            presence.leave()
 
     async def _look(self) -> None:
         """Forget what ended, keep what is held, take what waits."""

@@ -1,8 +1,8 @@
 """Leases: which host runs which session, and who may write for it.
 
 A host takes a session by compare-and-set and gets a fence. It renews the lease while it lives; when the
-lease has run out another host takes the session with a higher fence, and the former may write nothing
-any more, however late it wakes up.
+lease has run out, or the host is known to have died, another host takes the session with a higher fence,
+and the former may write nothing any more, however late it wakes up.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
+from webapp.common.artifacts import alive_folder
 from webapp.events.services import append
 from webapp.problems.models import ProblemState
 from webapp.studio.models import HOSTED_STATES, Session, SessionState
 from webapp.studio.states import move, withdraw_question
+from workers.presence import is_gone
 from workers.protocol.events import EventKind
 
 LEASE = timedelta(seconds=15)
@@ -87,10 +89,18 @@ def overdue_stops(held: Mapping[UUID, int], patience: timedelta) -> set[UUID]:
 
 def _waiting() -> list[Session]:
     now = timezone.now()
-    abandoned = Q(state__in=HOSTED_STATES) & (Q(lease_until=None) | Q(lease_until__lt=now))
+    over = Q(lease_until=None) | Q(lease_until__lt=now) | Q(host__in=_dead_hosts())
+    abandoned = Q(state__in=HOSTED_STATES) & over
     begun = Q(state=SessionState.QUEUED, problem__state=ProblemState.READY)
     rows = Session.objects.filter(begun | abandoned)
     return list(rows.order_by("created_at")[:20])
+
+
+def _dead_hosts() -> list[str]:
+    """Hosts that still hold leases but are known to be gone."""
+    hosts = Session.objects.filter(state__in=HOSTED_STATES).exclude(host="")
+    names = hosts.values_list("host", flat=True).order_by("host").distinct()
+    return [name for name in names if is_gone(alive_folder(), name)]
 
 
 def _fail_on_refused_problems() -> None:

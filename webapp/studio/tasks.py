@@ -11,10 +11,12 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.db import close_old_connections
 from django.utils import timezone
 
+from webapp.common.artifacts import alive_folder
 from webapp.evaluations.flow import backlog
 from webapp.evaluations.sweep import extend_deadlines, start_background_jobs, sweep
 from webapp.studio.queries import any_running, problems_with_ended_sessions
 from webapp.studio.services import announce_baselines
+from workers.presence import forget_old
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +34,14 @@ class Sweeper:
 
     def run(self) -> None:
         """Sweep until `stop`; one failed round never ends it."""
-        extend_at_first = True
+        begins = True
         while not self._ending.wait(SWEEP_SECONDS):
             try:
-                if extend_at_first:
+                if begins:
                     extend_deadlines(timezone.now())
-                    extend_at_first = False
-                self.sweep_once()
+                    forget_old(alive_folder())
+                self.sweep_once(begins=begins)
+                begins = False
             except Exception:
                 logger.exception("a round of the sweeper failed")
             finally:
@@ -48,11 +51,12 @@ class Sweeper:
         """End after the current round."""
         self._ending.set()
 
-    def sweep_once(self) -> None:
+    def sweep_once(self, *, begins: bool = False) -> None:
         """All that has to be looked after, in one round."""
         if backlog() != 0:
             self._last_gap = time.monotonic()
-        sweep(messages_flow=time.monotonic() - self._last_gap > SETTLE_SECONDS)
+        flow = time.monotonic() - self._last_gap > SETTLE_SECONDS
+        sweep(messages_flow=flow, begins=begins)
         start_background_jobs(sessions_run=any_running(), wanted=problems_with_ended_sessions())
         announce_baselines()
 

@@ -19,7 +19,8 @@ from workers.artifacts import ArtifactMissing, ArtifactStore, get_files
 from workers.evaluation import crew as crews
 from workers.evaluation.config import WorkerConfig
 from workers.evaluation.crew import Crew, CrewMaker
-from workers.evaluation.device_lock import DeviceBusy, device_lock
+from workers.evaluation.device_lock import DeviceBusy, GivenBack, device_lock, foreground
+from workers.evaluation.giving_back import Leaving
 from workers.evaluation.verdicts import infrastructure, too_many_threads
 from workers.protocol import wire
 from workers.protocol.capabilities import Capabilities
@@ -45,6 +46,7 @@ class DeviceSupervisor:
         self.store = store
         self.choice = choose(config.sandbox)
         self._lock = threading.Lock()
+        self._ending = threading.Event()
         self._crews = CrewMaker(config, self.choice.kind)
 
     @property
@@ -69,25 +71,44 @@ class DeviceSupervisor:
             problem=self.problem,
         )
 
-    def run(self, request: EvaluateRequest, build: BuildResult | None = None) -> Evaluation:
-        """Judge one request; `build` for those with a snapshot. Never raises for what a candidate does."""
+    def run(
+        self,
+        request: EvaluateRequest,
+        build: BuildResult | None = None,
+        *,
+        gives_way: bool = False,
+    ) -> Evaluation:
+        """Judge one request; `build` for those with a snapshot. Never raises for what a candidate does.
+
+        A request that `gives_way` is left as soon as anybody on this machine waits for the device; all are
+        left when this supervisor is interrupted. Raises `GivenBack` then.
+        """
         if self.problem:
             return infrastructure(request, self.problem)
-        with self._lock:
+        device = str(request.target)
+        leaving = Leaving(device, gives_way, self._ending)
+        with contextlib.nullcontext() if gives_way else foreground(device), self._lock:
             try:
-                with device_lock(str(request.target), LOCK_LIMIT_S):
-                    return self._run(request, build)
+                with device_lock(device, LOCK_LIMIT_S, leaving.why):
+                    return self._run(request, build, leaving)
             except (DeviceBusy, SandboxError) as error:
                 return infrastructure(request, f"The judge could not start: {error}.")
             except ArtifactMissing as error:
                 return infrastructure(request, f"Artifact {error} is missing from the store.")
 
+    def interrupt(self) -> None:
+        """Have what runs given back, and nothing begun any more; returns at once."""
+        self._ending.set()
+
     def close(self) -> None:
-        """End what stands by."""
+        """Interrupt what runs and end what stands by."""
+        self.interrupt()
         with self._lock:
             self._crews.close()
 
-    def _run(self, request: EvaluateRequest, build: BuildResult | None) -> Evaluation:
+    def _run(
+        self, request: EvaluateRequest, build: BuildResult | None, leaving: Leaving
+    ) -> Evaluation:
         problem = get_files(self.store, request.problem)
         try:
             spec = parse_problem_toml(problem.get(PROBLEM_TOML, b"").decode())
@@ -106,7 +127,12 @@ class DeviceSupervisor:
                 files["library/stub.so"] = self.store.get(build.stub_library)
         crew = self._crews.take(_roles(request))
         try:
-            evaluation = self._ask(crew, request, build, spec, files)
+            if leaving.gives_way:
+                self._crews.warm()  # for those who will not wait
+            with leaving.watched(crew.judge.kill):
+                evaluation = self._ask(crew, request, build, spec, files)
+            if leaving.reason and evaluation.status is Status.INFRASTRUCTURE:
+                raise GivenBack(leaving.reason)
             end = _end_of_runner(evaluation, crew)
         finally:
             crew.close()

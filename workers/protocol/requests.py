@@ -91,12 +91,26 @@ class JobMessage:
     request: EvaluateRequest
     build: BuildResult | None = None
     """For device jobs with a snapshot."""
+    gives_way: bool = False
+    """Leave it, and hand it back, as soon as somebody waits for the device."""
     version: int = 1
 
     @property
     def result_key(self) -> str:
         """Name in the artifact store under which the worker leaves its answer."""
         return f"job-{self.job}-{self.attempt}"
+
+
+@dataclass(frozen=True)
+class JobReturn:
+    """What a worker leaves in place of an answer when it hands a job back unfinished.
+
+    It is nobody's failure: the job waits for its next attempt as if it had never been begun.
+    """
+
+    returned: str
+    """Why, one sentence."""
+    version: int = 1
 
 
 @dataclass(frozen=True)

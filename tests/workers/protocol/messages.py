@@ -32,6 +32,7 @@ from workers.protocol.requests import (
     JobKind,
     JobMessage,
     JobPulse,
+    JobReturn,
 )
 from workers.protocol.transcript import Role, Tokens, ToolCall, ToolResult, TranscriptEntry, Usage
 from workers.protocol.verdict import (
@@ -181,6 +182,7 @@ MESSAGES: dict[str, object] = {
     "inspection": INSPECTION,
     "job_answer": JobAnswer("job-1", 2, 5, "secret", LIBRARY, "host-1", {"seconds": 1.5}),
     "job_message": JobMessage("job-1", JobKind.DEVICE, 2, 5, "secret", REQUEST, BUILD),
+    "job_return": JobReturn("The worker was asked to stop."),
     "job_pulse": JobPulse("job-1", 2, 5, "secret", "host-1"),
     "op_manifest": OpManifest(
         (
