@@ -61,8 +61,8 @@ def wanted(device: str) -> bool:
     """Whether some process of this machine is in `foreground` for a device."""
     handle = _open(f"{device}-wanted")
     try:
-        # Another one who asks just now looks like somebody who waits, but not twice.
-        return not _can_lock(handle) and not _can_lock(handle, pause_s=0.005)
+        # Another one who asks just now looks like somebody who waits, but not three times.
+        return not any(_can_lock(handle, pause_s) for pause_s in (0.0, 0.005, 0.01))
     finally:
         os.close(handle)
 
