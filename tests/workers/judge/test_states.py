@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from workers.evaluation.device import DeviceSupervisor
 from workers.protocol.problem import Stage, Tier
 from workers.protocol.requests import EvaluateRequest
 from workers.protocol.verdict import Status
@@ -93,12 +94,13 @@ def test_a_missing_artifact_is_our_fault(workshop: Any) -> None:
 
 def test_a_killed_judge_is_our_fault_and_the_next_one_works(workshop: Any) -> None:
     workshop.supervisor.warm()
-    judge = workshop.supervisor._warm.judge.pid
+    (judge,) = processes_of("workers.device.judge")
+    standing_by = processes_of("workers.device")
 
     def kill() -> None:
         deadline = time.monotonic() + 60
-        while workshop.supervisor._warm is not None and time.monotonic() < deadline:
-            time.sleep(0.02)  # the build is still at work, nobody has taken the crew
+        while processes_of("workers.device") <= standing_by and time.monotonic() < deadline:
+            time.sleep(0.02)  # the build is still at work, no runner has been forked
         time.sleep(0.5)
         os.kill(judge, signal.SIGKILL)
 
@@ -110,17 +112,19 @@ def test_a_killed_judge_is_our_fault_and_the_next_one_works(workshop: Any) -> No
 
 def test_nothing_is_left_behind(workshop: Any) -> None:
     workshop.supervisor.close()
+    workshop.supervisor = DeviceSupervisor(workshop.config, workshop.store)
     time.sleep(0.2)
-    before = judging()
+    before = processes_of("workers.device")
     workshop.judge(model_new("while True: pass"), CORRECT)
     workshop.supervisor.close()
     time.sleep(0.2)
-    assert judging() - before == set()
+    assert processes_of("workers.device") - before == set()
+    workshop.supervisor = DeviceSupervisor(workshop.config, workshop.store)
 
 
-def judging() -> set[int]:
-    """Judges and runners that descend from this process; other tests may keep a site with a warm crew."""
-    return {pid for pid, command in descendants_commands().items() if "workers.device" in command}
+def processes_of(module: str) -> set[int]:
+    """Those that descend from this process; other tests may keep a site with a warm crew."""
+    return {pid for pid, command in descendants_commands().items() if module in command}
 
 
 def descendants_commands() -> dict[int, str]:
