@@ -13,6 +13,7 @@ from pathlib import Path
 
 from workers.artifacts import FolderStore, put_files
 from workers.evaluation.config import WorkerConfig, config_from_environment
+from workers.evaluation.crew import forked_kind
 from workers.evaluation.device import device_info, installed_torch
 from workers.evaluation.folders import FolderError, read_folder
 from workers.evaluation.report import as_text
@@ -88,9 +89,11 @@ def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluatio
 def doctor(config: WorkerConfig) -> int:
     """Say what this machine offers the judge and what is missing."""
     choice = choose(config.sandbox)
+    forked = forked_kind(config.sandbox, choice.kind)
     info = device_info(Target.CPU, 1)
     lines = [
         f"sandbox   {choice.kind or 'none works'}",
+        f"runners   {f'forks in {forked}' if forked else 'programs of their own, slower to start'}",
         f"torch     {installed_torch(config.python)} ({config.python})",
         f"device    {info.name}, {info.cores} cores, {info.l2_bytes // 1024} KiB L2",
         f"artifacts {config.artifacts}",
