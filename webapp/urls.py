@@ -7,6 +7,8 @@ from django.urls import include, path
 
 from webapp.common.health import health
 
+handler400 = "webapp.common.too_large.refuse"
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("webapp.api.urls")),

@@ -151,8 +151,15 @@ if (box) {
   press(current);
 }
 
-// One press, one upload.
-form.addEventListener("submit", () => {
+// One press, one upload. What is too large would be refused without being shown again.
+form.addEventListener("submit", (event) => {
+  const size = new Blob([text.value]).size;
+  if (size > limit) {
+    event.preventDefault();
+    refuse(`The text has ${size.toLocaleString("en")} bytes; ${limit.toLocaleString("en")} are allowed: build large constants in the code instead of writing them down.`);
+    text.focus();
+    return;
+  }
   const button = form.querySelector("button[type=submit]");
   window.setTimeout(() => (button.disabled = true));
 });

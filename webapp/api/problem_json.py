@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404
 from rest_framework.exceptions import APIException, ErrorDetail, NotFound, ValidationError
 from rest_framework.exceptions import PermissionDenied as Forbidden
@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from webapp.common.errors import UserError
+from webapp.common.too_large import size_limit
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -23,6 +24,10 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     if isinstance(error, UserError):
         _answer_in_json(context)
         return _respond(HTTPStatus.BAD_REQUEST, error.sentence, field=error.field)
+    if isinstance(error, RequestDataTooBig):
+        _answer_in_json(context)
+        sentence = f"The request is larger than {size_limit()}; send the source alone."
+        return _respond(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
     if isinstance(error, Http404):
         error = NotFound()
     elif isinstance(error, PermissionDenied):

@@ -63,7 +63,11 @@ class Problems(ListAPIView[Problem]):
         team = first_team(user)
         if team is None:
             raise UserError("You belong to no team yet; ask an admin to add you to one.")
-        files = {path: text.encode() for path, text in given.validated_data["files"].items()}
+        # JSON can write half a character; passed on, it is refused as no UTF-8.
+        files = {
+            path: text.encode(errors="surrogatepass")
+            for path, text in given.validated_data["files"].items()
+        }
         problem = upload_problem(team, user, files, given.validated_data.get("title", ""))
         return Response(ProblemSerializer(problem).data, status=status.HTTP_202_ACCEPTED)
 

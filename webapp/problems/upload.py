@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from webapp.common.errors import UserError
@@ -42,7 +42,7 @@ def check_upload(files: Mapping[str, bytes], title: str = "") -> CheckedProblem:
     if not files.get(MODEL, b"").strip():
         raise UserError(f"{MODEL} is missing: paste or choose the file with your model.", MODEL)
     texts = {path: _read_text(path, content) for path, content in files.items()}
-    tree = _parse(texts[MODEL])
+    tree = _parse(texts[MODEL].encode())
     _check_contract(tree)
     try:
         spec = parse_problem_toml(texts.get(PROBLEM_TOML, ""))
@@ -75,30 +75,31 @@ def _read_text(path: str, content: bytes) -> str:
     return text if text.endswith("\n") or not text else text + "\n"
 
 
-def _parse(text: str) -> ast.Module:
+def _parse(source: bytes) -> ast.Module:
+    """Bytes are parsed, as Python does when it imports the file: a comment may name another encoding."""
     try:
-        return ast.parse(text, filename=MODEL)
+        return ast.parse(source, filename=MODEL)
     except SyntaxError as error:
+        message = error.msg.splitlines()[0][:160]
         raise UserError(
-            f"{MODEL} line {error.lineno or 1}: {error.msg}: correct the syntax.", MODEL
+            f"{MODEL} line {error.lineno or 1}: {message}: correct the syntax.", MODEL
         ) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{MODEL} is nested too deeply to be read: simplify it.", MODEL) from error
 
 
 def _check_contract(tree: ast.Module) -> None:
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    if "Model" not in classes:
+    names = _bound_names(tree.body)
+    if "Model" not in names:
         raise UserError(
             f"{MODEL} has no class Model: name your torch.nn.Module `Model`, at the top level.",
             MODEL,
         )
-    methods = {node.name for node in classes["Model"].body if isinstance(node, ast.FunctionDef)}
-    if "forward" not in methods and not _may_inherit(classes["Model"]):
+    model = _model_class(tree)
+    if model and "forward" not in _bound_names(model.body) and not _may_inherit(model):
         raise UserError(f"{MODEL}: class Model has no method forward: add it.", MODEL)
     for name in _FUNCTIONS:
-        if name not in functions:
+        if name not in names:
             purpose = (
                 "forward's arguments" if name == "get_inputs" else "the arguments of Model(...)"
             )
@@ -108,16 +109,43 @@ def _check_contract(tree: ast.Module) -> None:
             )
 
 
+def _bound_names(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that statements bind in their own scope, also inside `if`, `try`, `with` and loops.
+
+    Not looked into: functions and classes, which are scopes of their own.
+    """
+    names: set[str] = set()
+    left: list[ast.AST] = [*body]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif not isinstance(node, (ast.AsyncFunctionDef, ast.Lambda, ast.comprehension)):
+            left += ast.iter_child_nodes(node)
+    return names
+
+
+def _model_class(tree: ast.Module) -> ast.ClassDef | None:
+    """The class at the top level; None where the name is bound in another way."""
+    found = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model"]
+    return found[-1] if found else None
+
+
 def _may_inherit(model: ast.ClassDef) -> bool:
     """Whether the class derives from something else than `nn.Module`, which may bring a forward along."""
-    names = {ast.unparse(base).rsplit(".", 1)[-1] for base in model.bases}
-    return bool(names - {"Module", "object"})
+    names = {base.attr if isinstance(base, ast.Attribute) else base for base in model.bases}
+    plain = {base.id if isinstance(base, ast.Name) else base for base in names}
+    return bool(plain - {"Module", "object"})
 
 
 def _title_in(tree: ast.Module) -> str:
     """The first line of the module's or the model's docstring."""
-    model = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model")
-    docstring = ast.get_docstring(tree) or ast.get_docstring(model) or ""
+    model = _model_class(tree)
+    docstring = ast.get_docstring(tree) or (ast.get_docstring(model) if model else "") or ""
     first = _one_line(docstring.strip().split("\n", 1)[0]).rstrip(".")
     return first or "Untitled model"
 

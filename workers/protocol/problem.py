@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 from workers.protocol.codec import ProtocolError, from_data
 
+MAX_TOML_CHARS = 4000
+"""Ten times what a spec needs. Dotted keys cost the parser time that grows with their square."""
+
 
 class Target(enum.StrEnum):
     """Where kernels run."""
@@ -73,14 +76,31 @@ class ProblemSpec:
     def __post_init__(self) -> None:
         if not 1 <= self.threads <= 256:
             raise ProtocolError("problem.toml: threads must be between 1 and 256")
+        if self.version != 1:
+            raise ProtocolError("problem.toml: version must be 1; leave it out")
+        if not self.title.isprintable():
+            raise ProtocolError("problem.toml: title must be one line of text")
+        for name in self.variable_dims:
+            if not name.isidentifier():
+                raise ProtocolError(
+                    f"problem.toml: variable_dims names {name[:40]!r}; write names of forward's arguments"
+                )
 
 
 def parse_problem_toml(text: str) -> ProblemSpec:
     """Read `problem.toml`; raises `ProtocolError` with one sentence that says what to change."""
+    if len(text) > MAX_TOML_CHARS:
+        raise ProtocolError(
+            f"problem.toml has {len(text):,} characters; {MAX_TOML_CHARS:,} are allowed"
+        )
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProtocolError(f"problem.toml: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(
+            "problem.toml holds a number that is too long or brackets in too many brackets: simplify it"
+        ) from error
     try:
         return from_data(ProblemSpec, data)
     except ProtocolError as error:

@@ -5,38 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.webapp.conftest import MODEL
+from tests.webapp.problems.uploads import REFUSALS
 from webapp.common.errors import UserError
 from webapp.evaluations.admission import upload_problem
 from webapp.evaluations.models import Evaluation, Job
 from webapp.problems.models import Problem, ProblemState
 from webapp.problems.queries import files_of, visible_to
 from webapp.problems.services import create_problem, record_admission
-
-REFUSALS = {
-    "nothing": ({}, "model.py is missing"),
-    "empty": ({"model.py": b"  \n"}, "model.py is missing"),
-    "other file": ({"model.py": MODEL, "setup.py": b""}, "setup.py cannot be uploaded"),
-    "syntax": ({"model.py": b"class Model(:\n"}, "model.py line 1"),
-    "no Model": ({"model.py": b"x = 1\n"}, "no class Model"),
-    "nested Model": ({"model.py": b"def f():\n    class Model: pass\n"}, "no class Model"),
-    "no forward": (
-        {"model.py": MODEL.replace(b"def forward", b"def backward")},
-        "no method forward",
-    ),
-    "no get_inputs": ({"model.py": MODEL.replace(b"get_inputs", b"inputs")}, "get_inputs()"),
-    "no get_init_inputs": (
-        {"model.py": MODEL.replace(b"get_init_inputs", b"init")},
-        "get_init_inputs()",
-    ),
-    "latin-1": ({"model.py": MODEL + "# caf\xe9".encode("latin-1")}, "not UTF-8 text (line 17)"),
-    "binary": ({"model.py": MODEL + b"\0"}, "NUL"),
-    "too large": ({"model.py": MODEL + b"#" * (256 << 10)}, "262,144 are allowed"),
-    "deep": ({"model.py": MODEL + b"x = " + b"(" * 5000 + b")" * 5000}, "model.py"),
-    "toml syntax": ({"model.py": MODEL, "problem.toml": b"threads = "}, "problem.toml"),
-    "toml field": ({"model.py": MODEL, "problem.toml": b"theads = 2\n"}, "unknown field 'theads'"),
-    "toml value": ({"model.py": MODEL, "problem.toml": b"threads = 0\n"}, "between 1 and 256"),
-    "target": ({"model.py": MODEL, "problem.toml": b'target = "cuda"\n'}, "no cuda worker"),
-}
 
 
 @pytest.mark.parametrize("name", REFUSALS)
@@ -112,3 +87,39 @@ def test_equal_titles_get_different_slugs(people):
 def test_a_stranger_cannot_upload_to_a_team(people):
     with pytest.raises(UserError, match="not a member"):
         create_problem(people.team, people.stranger, {"model.py": MODEL})
+
+
+ACCEPTED = {
+    "another name": MODEL.replace(b"class Model", b"class Net") + b"Model = Net\n",
+    "an import": MODEL.replace(b"class Model", b"class Net") + b"from net import Model\n",
+    "under if": MODEL.replace(b"class Model", b"if True:\n  class Model")
+    .replace(b"  def forward", b"    def forward")
+    .replace(b"    return x", b"      return x"),
+    "lambdas": MODEL.replace(
+        b"def get_init_inputs():\n    return []", b"get_init_inputs = lambda: []"
+    ),
+    "forward by assignment": MODEL.replace(
+        b"def forward(self, x):\n        return x * 2", b"forward = f"
+    ),
+    "an inherited forward": MODEL.replace(b"def forward", b"def other").replace(
+        b"(torch.nn.Module)", b"(layers.Base)"
+    ),
+    "a form feed": b"\x0c" + MODEL,
+    "names of all scripts": MODEL + "größe = длина = 幅 = 2  # 😀 é\n".encode(),
+    "a declared encoding": b"# -*- coding: utf-8 -*-\n" + MODEL,
+    "carriage returns alone": MODEL.replace(b"\n", b"\r"),
+    "no newline at the end": MODEL.rstrip(),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_takes_every_way_to_write_a_model(name, people):
+    problem = upload_problem(people.team, people.owner, {"model.py": ACCEPTED[name]})
+    assert problem.state == ProblemState.CHECKING
+    assert files_of(problem)["model.py"].endswith(b"\n")
+
+
+def test_a_spec_in_every_form_of_text_is_read(people):
+    spec = b"\xef\xbb\xbftitle = 'Gr\xc3\xb6\xc3\x9fe'\r\nprecision = 'tf32'\r\n"
+    problem = upload_problem(people.team, people.owner, {"model.py": MODEL, "problem.toml": spec})
+    assert (problem.title, problem.spec.precision) == ("Größe", "tf32")
