@@ -16,3 +16,8 @@ def bad_replies(transcript: Sequence[TranscriptEntry]) -> int:
     """How many replies at the end of a transcript had no tool call that worked."""
     worked = {e.turn for e in transcript if any(result.ok for result in e.results)}
     return next_turn(transcript) - 1 - max(worked, default=0)
+
+
+def used_shell(transcript: Sequence[TranscriptEntry]) -> bool:
+    """Whether the author has run commands, so that a new shell is not what it left."""
+    return any(call.tool == "bash" for entry in transcript for call in entry.tool_calls)

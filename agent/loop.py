@@ -9,9 +9,10 @@ from agent.author import Author, Ending, Reply, Task
 from agent.control import Control
 from agent.errors import Cancelled, JudgeUnavailable, LimitReached, Stopped
 from agent.evaluator import AskAgain, Evaluator, Judged
-from agent.history import bad_replies, next_turn
+from agent.history import bad_replies, next_turn, used_shell
 from agent.listener import Listener, best_body, evaluation_body
 from agent.session import Best, SessionInput, SessionResult, SessionState, TurnRecord
+from agent.shell import Shell
 from agent.tools.base import Bench, shorten, trim
 from agent.tools.report import ratio_text
 from agent.tools.toolbox import use
@@ -21,6 +22,7 @@ from workers.protocol.events import EventKind
 from workers.protocol.problem import Stage
 from workers.protocol.transcript import Role, ToolCall, ToolResult, TranscriptEntry
 from workers.protocol.verdict import Status
+from workers.workspace.desk import DeskSettings
 
 _NUDGE = "This reply called no tool. Call a tool, or end the session if nothing is left to try."
 
@@ -31,13 +33,20 @@ async def run(
     evaluator: Evaluator,
     listener: Listener,
     control: Control,
+    desks: DeskSettings | None = None,
 ) -> SessionResult:
     """Run a session to its end, from the start or from behind its last finished turn.
+
+    `desks` says how shells are opened; without it the tool `bash` refuses.
 
     Errors of the seams (listener, evaluator, author) are not caught: they end the run without a state,
     and the session can be taken up again behind the last `turn_finished`.
     """
-    return await _Run(session, author, evaluator, listener, control).go()
+    running = _Run(session, author, evaluator, listener, control, desks)
+    try:
+        return await running.go()
+    finally:
+        await running.shell.close()
 
 
 class _Run:
@@ -48,6 +57,7 @@ class _Run:
         evaluator: Evaluator,
         listener: Listener,
         control: Control,
+        desks: DeskSettings | None,
     ) -> None:
         self.limits = session.limits
         self.task = Task(session.problem, session.target)
@@ -56,7 +66,14 @@ class _Run:
         self.best = session.best
         self.author, self.evaluator = author, AskAgain(evaluator)
         self.listener, self.control = listener, control
-        self.bench = Bench(self.workspace, self.evaluator.inspect, self._judge)
+        self.shell = Shell(
+            self.workspace,
+            self._judge_for_shell,
+            self._say,
+            desks,
+            resumed=used_shell(session.transcript),
+        )
+        self.bench = Bench(self.workspace, self.evaluator.inspect, self._judge, self.shell)
         self.began = time.monotonic() - session.elapsed_seconds
         self.announced = self.workspace.author_files
         self.turn = 0
@@ -152,7 +169,8 @@ class _Run:
 
     async def _judge(self, stages: tuple[Stage, ...]) -> Judged:
         await self._announce_snapshot()
-        judged = await self.evaluator.evaluate(self.workspace.author_files, stages)
+        async with self.shell.standing_still():
+            judged = await self.evaluator.evaluate(self.workspace.author_files, stages)
         await self._emit(EventKind.EVALUATION, evaluation_body(judged, stages[-1]))
         verdict = judged.evaluation
         if verdict.status is Status.PASSED and verdict.timing is not None:
@@ -162,6 +180,15 @@ class _Run:
                 self.best = new
                 await self._emit(EventKind.BEST, best_body(new))
         return judged
+
+    async def _judge_for_shell(self, stages: tuple[Stage, ...]) -> Judged:
+        """A request from inside the shell: a tool boundary like any other."""
+        await self.control.boundary()
+        self._check_time()
+        return await self._judge(stages)
+
+    async def _say(self, text: str) -> None:
+        await self._emit(EventKind.MESSAGE, {"role": Role.SYSTEM.value, "text": text})
 
     async def _announce_snapshot(self) -> None:
         files = self.workspace.author_files

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from agent.errors import Refusal
 from workers.protocol.codec import ProtocolError
 from workers.protocol.files import MAX_FILE_BYTES, MAX_FILES, check_path, manifest_of
+from workers.workspace.desk import TEMPLATE
 from workers.workspace.layout import PROBLEM_FILES, check_author_path, snapshot_files
 
 SKILL = "SKILL.md"
 
-_TEMPLATE = Path(__file__).resolve().parents[1] / "workers" / "workspace" / "template"
+_MAX_OUTPUTS = 20
+"""Long outputs of commands that are kept for reading; the oldest go first."""
 
 
 def template_files() -> dict[str, bytes]:
     """The read-only files that every workspace starts with, such as `SKILL.md`."""
     return {
-        str(path.relative_to(_TEMPLATE)): path.read_bytes()
-        for path in sorted(_TEMPLATE.rglob("*"))
+        str(path.relative_to(TEMPLATE)): path.read_bytes()
+        for path in sorted(TEMPLATE.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }
 
@@ -30,6 +31,9 @@ class Workspace:
     def __init__(self, problem: Mapping[str, bytes], author: Mapping[str, bytes]) -> None:
         self._fixed = template_files() | {p: problem[p] for p in PROBLEM_FILES if p in problem}
         self._author = snapshot_files(author)
+        self._outputs: dict[str, bytes] = {}
+        self.problem = {p: problem[p] for p in PROBLEM_FILES if p in problem}
+        """What is to be optimised."""
 
     @property
     def author_files(self) -> dict[str, bytes]:
@@ -43,11 +47,11 @@ class Workspace:
 
     def paths(self) -> list[str]:
         """All files, sorted."""
-        return sorted({*self._fixed, *self._author})
+        return sorted({*self._fixed, *self._author, *self._outputs})
 
     def read(self, path: str) -> str:
         """The text of a file; raises `Refusal` where there is none."""
-        content = self._author.get(path, self._fixed.get(path))
+        content = {**self._outputs, **self._fixed, **self._author}.get(path)
         if content is None:
             self._refuse_strange(path)
             raise Refusal(f"{path} does not exist; there are {', '.join(self.paths()[:30])}")
@@ -71,6 +75,16 @@ class Workspace:
         except ProtocolError as error:
             raise Refusal(f"{error}; at most {MAX_FILES} files fit in a workspace") from error
         self._author[path] = content
+
+    def replace(self, files: Mapping[str, bytes]) -> None:
+        """Take over all of the author's files from the shell's folder, whose limits are the same."""
+        self._author = dict(files)
+
+    def keep_output(self, path: str, content: bytes) -> None:
+        """Keep what a command printed, for `read`; it is no part of a snapshot."""
+        self._outputs[path] = content
+        for old in list(self._outputs)[:-_MAX_OUTPUTS]:
+            del self._outputs[old]
 
     def _refuse_strange(self, path: str) -> None:
         try:

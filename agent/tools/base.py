@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from agent.errors import Refusal
 from agent.evaluator import Judged
+from agent.shell import Shell
 from agent.workspace import Workspace
 from workers.protocol.codec import Json, ProtocolError, from_data
 from workers.protocol.problem import Stage
@@ -40,6 +41,13 @@ class Bench:
     """The verdict on the problem alone."""
     judge: Callable[[tuple[Stage, ...]], Awaitable[Judged]]
     """The verdict on the workspace as it is now."""
+    shell: Shell | None = None
+    """Where commands run; none where a bench has only files and the judge."""
+
+    async def settle(self) -> None:
+        """Let workspace and shell agree on the files; what was refused is told by `bash`."""
+        if self.shell is not None:
+            await self.shell.settle()
 
 
 class Tool(ABC, Generic[A]):

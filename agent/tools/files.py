@@ -81,19 +81,71 @@ class Edit(Tool[EditForm]):
 
     async def run(self, bench: Bench, arguments: EditForm) -> Observation:
         """Replace; raises `Refusal` where the piece is missing or not unique."""
-        text = bench.workspace.read(arguments.path)
-        if not arguments.old:
-            raise Refusal("`old` is empty; use `write` for a new file")
-        count = text.count(arguments.old)
-        if count == 0:
-            raise Refusal(f"{arguments.path} does not hold that text; read it and copy it exactly")
-        if count > 1 and not arguments.all:
-            raise Refusal(
-                f"{arguments.path} holds that text {count} times; give more of it or set `all`"
-            )
-        bench.workspace.write(arguments.path, text.replace(arguments.old, arguments.new))
-        done = f"edited {arguments.path} in {count} place{'s' if count > 1 else ''}"
+        text, count = _replaced(bench.workspace.read(arguments.path), arguments)
+        bench.workspace.write(arguments.path, text)
+        done = f"edited {arguments.path} in {_places(count)}"
         return Observation(done, done)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of `multi_edit`."""
+
+    old: str
+    new: str
+    all: bool = False
+    """Replace every place; otherwise there must be exactly one."""
+
+
+@dataclass(frozen=True)
+class MultiEditForm:
+    """Arguments of `multi_edit`."""
+
+    path: str
+    edits: tuple[Change, ...]
+    """Made in this order, each on what the one before left; all of them or none."""
+
+
+class MultiEdit(Tool[MultiEditForm]):
+    """Replaces several pieces of a file at once."""
+
+    name = "multi_edit"
+    purpose = "Replace several exact pieces of one file, in order; all of them or none."
+    form = MultiEditForm
+
+    async def run(self, bench: Bench, arguments: MultiEditForm) -> Observation:
+        """Replace; raises `Refusal` where one piece is missing or not unique, and changes nothing then."""
+        text = bench.workspace.read(arguments.path)
+        if not arguments.edits:
+            raise Refusal("`edits` is empty; give at least one change with `old` and `new`")
+        total = 0
+        for number, change in enumerate(arguments.edits, 1):
+            try:
+                text, count = _replaced(
+                    text, EditForm(arguments.path, change.old, change.new, change.all)
+                )
+            except Refusal as refusal:
+                raise Refusal(f"edit {number}: {refusal}; nothing was changed") from refusal
+            total += count
+        bench.workspace.write(arguments.path, text)
+        done = f"edited {arguments.path} in {_places(total)}"
+        return Observation(done, done)
+
+
+def _places(count: int) -> str:
+    return f"{count} place{'' if count == 1 else 's'}"
+
+
+def _replaced(text: str, edit: EditForm) -> tuple[str, int]:
+    """The text after an edit and the number of places; raises `Refusal`."""
+    if not edit.old:
+        raise Refusal("`old` is empty; use `write` for a new file")
+    count = text.count(edit.old)
+    if count == 0:
+        raise Refusal(f"{edit.path} does not hold that text; read it and copy it exactly")
+    if count > 1 and not edit.all:
+        raise Refusal(f"{edit.path} holds that text {count} times; give more of it or set `all`")
+    return text.replace(edit.old, edit.new), count
 
 
 @dataclass(frozen=True)

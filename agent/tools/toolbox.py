@@ -7,7 +7,8 @@ from typing import Any
 
 from agent.errors import Refusal
 from agent.tools.base import Bench, Observation, Tool
-from agent.tools.files import Edit, Glob, Grep, Read, Write
+from agent.tools.bash import Bash
+from agent.tools.files import Edit, Glob, Grep, MultiEdit, Read, Write
 from agent.tools.judging import Compile, Inspect, Profile, Verify
 from agent.tools.todo import Todo
 from workers.protocol.transcript import ToolCall
@@ -18,6 +19,7 @@ TOOLS: Mapping[str, Tool[Any]] = {
         Read(),
         Write(),
         Edit(),
+        MultiEdit(),
         Glob(),
         Grep(),
         Todo(),
@@ -25,6 +27,7 @@ TOOLS: Mapping[str, Tool[Any]] = {
         Compile(),
         Verify(),
         Profile(),
+        Bash(),
     )
 }
 
@@ -39,7 +42,11 @@ async def use(bench: Bench, call: ToolCall) -> tuple[bool, Observation]:
         text = f"there is no tool {call.tool[:60]!r}; there are {', '.join(TOOLS)}"
         return False, Observation(text, text)
     try:
-        return True, await tool.call(bench, call.arguments)
+        # Around each tool, so that all of them and the shell see the same files.
+        await bench.settle()
+        seen = await tool.call(bench, call.arguments)
+        await bench.settle()
+        return True, seen
     except Refusal as refusal:
         text = str(refusal)
         return False, Observation(text, text.splitlines()[0][:200])

@@ -31,7 +31,7 @@ async def ask(bench, tool, **arguments):
 
 
 async def test_an_unknown_tool_is_answered_with_the_names_of_all(bench):
-    ok, seen = await ask(bench, "bash", command="ls")
+    ok, seen = await ask(bench, "browse", address="ls")
     assert not ok
     assert all(name in seen.text for name in TOOLS)
 

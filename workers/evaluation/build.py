@@ -15,12 +15,15 @@ the toolchain and that one source, and could spoil that one object only.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from workers.artifacts import ArtifactMissing, ArtifactStore, get_files
+from workers.evaluation import build_cpu, build_styles
 from workers.evaluation.build_cache import BuildCache, build_key
 from workers.evaluation.build_cpu import CpuRecipes
 from workers.evaluation.build_styles import (
@@ -40,6 +43,7 @@ from workers.protocol.ops import MANIFEST_PATH, OpManifest, parse_manifest
 from workers.protocol.problem import OpPolicy, ProblemSpec, Target, parse_problem_toml
 from workers.protocol.requests import BuildResult, BuildStatus, EvaluateRequest
 from workers.sandbox import choose
+from workers.workspace import binding, pybind
 from workers.workspace.binding import binding_source
 from workers.workspace.layout import PROBLEM_TOML, kernel_sources
 from workers.workspace.pybind import binding_sources
@@ -187,7 +191,15 @@ def _facts(job: _Job, toolchain: str, limits: BuildLimits) -> dict[str, str]:
         "toolchain": toolchain,
         "target": Target.CPU.value,
         "limits": repr(limits),
+        "recipes": _recipes(),
     }
+
+
+@functools.cache
+def _recipes() -> str:
+    """Changes with whatever decides about flags and generated sources, so that an update builds anew."""
+    modules = (build_cpu, build_styles, binding, pybind)
+    return digest_of(b"".join(Path(str(module.__file__)).read_bytes() for module in modules))
 
 
 def _built(

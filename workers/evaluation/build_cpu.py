@@ -61,7 +61,9 @@ class CpuRecipes:
         self, path: str, files: Mapping[str, bytes], torch: TorchHeaders
     ) -> ToolRun:
         """Compile a binding that the author wrote against torch's C++ and Python interface."""
-        words = (*self._common(), "-O2", "-fopenmp", "-Wall", "-I.", "-Ikernels")
+        # Hidden as pybind11's own types are; otherwise each registry that holds some is warned about.
+        words = (*self._common(), "-O2", "-fvisibility=hidden", "-fopenmp", "-Wall")
+        words = (*words, "-I.", "-Ikernels")
         words = (*words, "-DTORCH_EXTENSION_NAME=cuda_extension", "-DTORCH_API_INCLUDE_EXTENSION_H")
         includes = (_TORCH, f"{_TORCH}/torch/csrc/api/include", _PYTHON)
         words = (*words, *(word for name in includes for word in ("-isystem", name)))

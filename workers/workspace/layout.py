@@ -27,14 +27,14 @@ MODEL_NEW = "model_new.py"
 PROBLEM_TOML = "problem.toml"
 PROBLEM_FILES = (MODEL, PROBLEM_TOML)
 
-_AUTHOR_ROOT_FILES = frozenset({MODEL_NEW, "binding.cpp", "binding_registry.h"})
+AUTHOR_ROOT_FILES = (MODEL_NEW, "binding.cpp", "binding_registry.h")
 _KERNEL_SUFFIXES = frozenset({".cpp", ".cu", ".cuh", ".h", ".hpp", ".json", ".inc"})
 _SOURCE_SUFFIX = {Target.CPU: ".cpp", Target.CUDA: ".cu"}
 
 
 def author_may_write(path: str) -> bool:
     """Whether a path of the workspace belongs to the author (and so to the snapshot)."""
-    if path in _AUTHOR_ROOT_FILES:
+    if path in AUTHOR_ROOT_FILES:
         return True
     return path.startswith("kernels/") and PurePosixPath(path).suffix in _KERNEL_SUFFIXES
 

@@ -1,0 +1,1 @@
+"""The judge's commands in this workspace: compile, verification, profiling."""
