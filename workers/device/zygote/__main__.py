@@ -6,6 +6,9 @@ survive a fork). Each request is one datagram, a marshalled plan of `workers/san
 descriptors: where news of the sandbox go, where the runner's output goes, the runner's end of its socket to
 the judge. The answer is the keeper's process number with a descriptor of it.
 
+When nobody has asked for a while and no fork is at work, it goes on importing: what torch loads at the first
+look at a graph takes seconds as well.
+
 The fork enters its sandbox before it reads anything from the judge, so what it shares with its siblings is the
 state of a process that has only imported; that its addresses are the same in all siblings is known and gives
 nothing, because none can reach another's memory.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import importlib
 import marshal
 import os
 import select
@@ -29,6 +33,15 @@ from workers.device.runner.__main__ import serve
 from workers.sandbox import keeper
 
 MOST_PLAN_BYTES = 256 << 10
+IDLE_S = 1.0
+LATER = (
+    "torch._dynamo",
+    "torch.export._trace",
+    "torch._export.non_strict_utils",
+    "torch._functorch.aot_autograd",
+    "torch.fx.experimental.symbolic_shapes",
+)
+"""What `torch.export` imports when it is first called. The names are torch's own business and may go."""
 
 
 def main() -> None:
@@ -42,24 +55,40 @@ def main() -> None:
     # A child's end only wakes the loop up; it is reaped there, never between its fork and its descriptor.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    # Objects from before the fork are left out of collections, so that their pages stay shared.
-    gc.collect()
-    gc.freeze()
+    settle()
     requests.send(b"ready")
+    later = list(LATER)
+    forks = 0
     while True:
-        ready, _, _ = select.select([requests.fileno(), wake_read], [], [])
+        idle_s = IDLE_S if later and not forks else None
+        ready, _, _ = select.select([requests.fileno(), wake_read], [], [], idle_s)
+        if not ready and later:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(later.pop(0))
+            settle()
+            continue
         if wake_read in ready:
             os.read(wake_read, 4096)
-            reap()
-        if requests.fileno() in ready and not answer(requests):
-            return
+            forks -= reap()
+        if requests.fileno() in ready:
+            if not answer(requests):
+                return
+            forks += 1
 
 
-def reap() -> None:
-    """Take leave of every child that has ended."""
+def settle() -> None:
+    """Leave all objects of now out of later collections, so that their pages stay shared with forks."""
+    gc.collect()
+    gc.freeze()
+
+
+def reap() -> int:
+    """Take leave of every child that has ended; returns how many."""
+    count = 0
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+            count += 1
+    return count
 
 
 def answer(requests: socket.socket) -> bool:
