@@ -171,6 +171,15 @@ class Bench:
             for address, t in zip(self.addresses[link.role][index], contents, strict=True)
         )
 
+    def input_spans(self, link: RunnerLink) -> list[tuple[int, int]]:
+        """Address ranges of all input tensors in a runner."""
+        return [
+            (address, address + spec.nbytes)
+            for row in self.addresses[link.role]
+            for address, spec in zip(row, self.specs, strict=True)
+            if spec.nbytes
+        ]
+
     def _content(self, position: int, own: list[torch.Tensor]) -> torch.Tensor:
         pool = self.pools[position]
         return own[position] if pool is None else pool.fresh()

@@ -18,6 +18,7 @@ import torch
 
 from workers.device.judge import processes
 from workers.device.judge.link import OutputPlace, RunnerLink, now_ms
+from workers.device.judge.spots import Spots, choose_marks, look
 from workers.evaluation.score import Line, fit_line, half_width, interval_of_median, paired_ratio
 from workers.protocol.verdict import ArmTiming, Block, Ratio
 from workers.protocol.wire import Kind
@@ -42,6 +43,8 @@ class BlockResult:
     outputs: list[torch.Tensor]
     burnt_ms: float = 0.0
     """CPU time that the runner's process used, all threads together."""
+    spots: list[Spots] = field(default_factory=list)
+    """Marked elements of every call."""
 
     @property
     def net_ms(self) -> float:
@@ -49,11 +52,17 @@ class BlockResult:
 
 
 def run_block(
-    link: RunnerLink, sets: Sequence[int], limit_s: float, picked: int = 0, kind: Kind = Kind.GO
+    link: RunnerLink,
+    sets: Sequence[int],
+    limit_s: float,
+    picked: int = 0,
+    kind: Kind = Kind.GO,
+    marks: Sequence[float] = (),
 ) -> BlockResult:
     """Time one block on a frozen runner; it is frozen again afterwards, its outputs still alive.
 
-    `picked` is the position in `sets` of the call whose outputs are copied before the clock stops.
+    `picked` is the position in `sets` of the call whose outputs are copied before the clock stops;
+    the elements at `marks` are read of every call afterwards.
     """
     link.set_timeout(limit_s)
     started = now_ms()
@@ -65,7 +74,10 @@ def run_block(
     outputs = link.outputs(bodies[picked])
     held = now_ms()
     places = [link.places(body) for body in bodies]
-    return BlockResult(len(sets), held - started, held - stopped, places, picked, outputs, burnt_ms)
+    spots = [look(link, place, marks) for place in places] if marks else []
+    return BlockResult(
+        len(sets), held - started, held - stopped, places, picked, outputs, burnt_ms, spots
+    )
 
 
 def overlapping(places: list[list[OutputPlace]]) -> bool:
@@ -192,32 +204,44 @@ class Alternation:
             self.fill(range(self.longest))
             self._block(link, list(range(self.longest)))
         for _ in range(3):
-            for link in self.arms:
-                self.fill([0])
-                self._keep(link, self._block(link, [0]), result)
+            for role, block in self._pair(self.arms, [0], 0).items():
+                self._keep(role, block, result)
 
     def _quadruple(self, calls: int, result: Measurement) -> None:
         first, second = self.arms
         sets = secrets.SystemRandom().sample(range(self.longest), calls)
         blocks: dict[str, list[float]] = {}
         for one, other in ((first, second), (second, first)):
-            picked = secrets.randbelow(calls)
-            contents = self.fill(sets)[picked]
-            pair = {link.role: self._block(link, sets, picked) for link in (one, other)}
-            self.check(pair[first.role], pair[second.role], sets[picked], contents)
-            for link in (one, other):
-                self._keep(link, pair[link.role], result)
-                blocks.setdefault(link.role, []).append(pair[link.role].net_ms)
+            pair = self._pair((one, other), sets, secrets.randbelow(calls))
+            for role, block in pair.items():
+                self._keep(role, block, result)
+                blocks.setdefault(role, []).append(block.net_ms)
         mean = {role: sum(times) / 2 for role, times in blocks.items()}
         result.ratios.append(paired_ratio(mean[first.role], mean[second.role], self.noop.at(calls)))
 
-    def _block(self, link: RunnerLink, sets: Sequence[int], picked: int = 0) -> BlockResult:
-        block = run_block(link, sets, self.call_limit_s, picked)
+    def _pair(
+        self, order: Sequence[RunnerLink], sets: Sequence[int], picked: int
+    ) -> dict[str, BlockResult]:
+        """One block of each arm on equal contents, in this order, and looked at; by role."""
+        contents, marks = self.fill(sets)[picked], choose_marks()
+        pair = {link.role: self._block(link, sets, picked, marks) for link in order}
+        first, second = self.arms
+        self.check(pair[first.role], pair[second.role], sets[picked], contents)
+        return pair
+
+    def _block(
+        self,
+        link: RunnerLink,
+        sets: Sequence[int],
+        picked: int = 0,
+        marks: Sequence[float] = (),
+    ) -> BlockResult:
+        block = run_block(link, sets, self.call_limit_s, picked, marks=marks)
         link.release()
         link.freeze()
         return block
 
-    def _keep(self, link: RunnerLink, block: BlockResult, result: Measurement) -> None:
+    def _keep(self, role: str, block: BlockResult, result: Measurement) -> None:
         result.blocks.append(
-            Block(link.role, block.calls, block.total_ms, len(result.blocks), block.copy_ms)
+            Block(role, block.calls, block.total_ms, len(result.blocks), block.copy_ms)
         )

@@ -275,6 +275,8 @@ class Course:
             bad = next(e for case in seen.cases for e in case.outputs if not e.passed)
             name = f"Output {bad.path}" if bad.path else "The output"
             raise Ended(Status.INCORRECT, f"{name} {bad.message}.")
+        if seen.misplaced:
+            self.findings.append(Finding("own_memory", seen.misplaced, True))
         problem = same_structure(bench, candidate)
         if problem:
             raise Ended(Status.INCORRECT, f"{problem}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -31,6 +32,10 @@ for _name in ("process_vm_readv", "process_vm_writev"):
         ctypes.c_ulong,
         ctypes.c_ulong,
     )
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+# Bits of an entry of the page map.
+_EXCLUSIVE, _FILE_OR_SHARED, _SWAPPED, _PRESENT = 1 << 56, 1 << 61, 1 << 62, 1 << 63
 
 # One call moves at most 2 GiB; stay well below.
 _CHUNK = 1 << 30
@@ -58,6 +63,40 @@ def _transfer(name: str, pid: int, remote: int, local: int, length: int) -> None
             code = ctypes.get_errno()
             raise MemoryGone(code, f"{name} of {length} bytes: {os.strerror(code)}")
         done += moved
+
+
+def gather_into(pid: int, addresses: Sequence[int], size: int, local: int) -> None:
+    """Copy `size` bytes from each address of process `pid`, one after the other, to our address `local`."""
+    mine = _IoVec(local, size * len(addresses))
+    theirs = (_IoVec * len(addresses))(*((address, size) for address in addresses))
+    moved = _libc.process_vm_readv(pid, ctypes.byref(mine), 1, theirs, len(addresses), 0)
+    if moved != size * len(addresses):
+        code = ctypes.get_errno()
+        raise MemoryGone(code, f"process_vm_readv of {len(addresses)} pieces: {os.strerror(code)}")
+
+
+def foreign_pages(pid: int, addresses: Sequence[int]) -> int:
+    """How many addresses of a process lie on pages other than private, written memory of its own.
+
+    A page counts if it is absent, a file's, shared with another mapping, or the kernel's page of zeros.
+    0 where the kernel shows no page map.
+    """
+    try:
+        handle = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        pages = {address // _PAGE for address in addresses}
+        entries = [os.pread(handle, 8, 8 * page) for page in pages]
+    finally:
+        os.close(handle)
+    return sum(_foreign(int.from_bytes(entry, "little")) for entry in entries if len(entry) == 8)
+
+
+def _foreign(entry: int) -> bool:
+    if entry & _SWAPPED:
+        return False
+    return not entry & _PRESENT or bool(entry & _FILE_OR_SHARED) or not entry & _EXCLUSIVE
 
 
 def reset_peak(pid: int) -> int:

@@ -17,6 +17,7 @@ from workers.device.judge.clock import (
 )
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
+from workers.device.judge.spots import UNWRITTEN, differ, misplaced
 from workers.device.judge.verify import Verified, timed_check
 from workers.evaluation.score import Line, half_width, scaled
 from workers.protocol.diagnostics import Finding
@@ -83,17 +84,36 @@ class TimedStage:
         self.timed_ms += mine.net_ms
         if not self.bench.unchanged(self.candidate, index, contents):
             raise Ended(Status.INCORRECT, "Inputs: a timed call changed its input tensors.")
-        if overlapping(mine.places) and not overlapping(eager.places):
-            message = (
-                "Outputs of different calls share memory; each call must return memory of its own."
-            )
-            self.findings.append(Finding("disjoint_outputs", message, True))
-            raise Ended(Status.REJECTED, message)
+        self._places(eager, mine)
         names = paths_of(self.bench.structure)
         wrong = timed_check(names, self.job.request.precision, eager, mine)
         if wrong:
             raise Ended(Status.INCORRECT, f"{wrong}.")
+        pairs = zip(eager.spots, mine.spots, strict=True)
+        if any(differ(e, m, eager.outputs, self.job.request.precision) for e, m in pairs):
+            raise Ended(
+                Status.INCORRECT, "A call of a timed block left its output wrong or unfinished."
+            )
         self.checked += 1
+
+    def _places(self, eager: BlockResult, mine: BlockResult) -> None:
+        """Where the outputs of a block lie: apart from each other, from the inputs, in own memory."""
+        if overlapping(mine.places) and not overlapping(eager.places):
+            self._reject(
+                "disjoint_outputs",
+                "Outputs of different calls share memory; each call must return memory of its own.",
+            )
+        inputs = [self.bench.input_spans(link) for link in (self.bench.reference, self.candidate)]
+        for e, m in zip(eager.places, mine.places, strict=True):
+            message = misplaced(e, m, *inputs)
+            if message:
+                self._reject("own_memory", message)
+        if sum(s.foreign for s in mine.spots) and not sum(s.foreign for s in eager.spots):
+            self._reject("own_memory", UNWRITTEN)
+
+    def _reject(self, rule: str, message: str) -> None:
+        self.findings.append(Finding(rule, message, True))
+        raise Ended(Status.REJECTED, message)
 
     def _threads(self) -> None:
         """More CPU time within the blocks than the spec's threads can burn: others were used."""

@@ -11,6 +11,7 @@ from workers.device.judge.bench import Bench, paths_of
 from workers.device.judge.clock import BlockResult, run_block
 from workers.device.judge.compare import Expectation, close, compare
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.spots import UNWRITTEN, choose_marks, look, misplaced
 from workers.protocol.diagnostics import Finding
 from workers.protocol.problem import OpPolicy, Precision
 from workers.protocol.verdict import CaseResult, OutputError
@@ -85,7 +86,8 @@ class Verified:
     eager_ms: list[float] = field(default_factory=list)
     output_bytes: int = 0
     first_expected: list[Expectation] = field(default_factory=list)
-    eager_overlaps: bool = False
+    misplaced: str = ""
+    """What is wrong with where outputs lie, as a sentence."""
 
     @property
     def passed(self) -> bool:
@@ -102,7 +104,7 @@ def compare_all(
 ) -> tuple[OutputError, ...]:
     """Compare the outputs of one call; a different number of them is an error of its own."""
     if len(outputs) != len(expected):
-        message = f"the candidate returns {len(outputs)} tensors, the reference {len(expected)}"
+        message = f"is {len(outputs)} tensors where the reference gives {len(expected)}"
         return (OutputError("", 1.0, 0.0, 1.0, 0.0, False, message),)
     labels = names if len(names) == len(expected) else [str(i) for i in range(len(expected))]
     return tuple(
@@ -117,10 +119,13 @@ def verify_case(
     contents = bench.fill([index])[0]
     block = run_block(candidate, [index], bench.call_limit_s)
     intact = bench.unchanged(candidate, index, contents)
+    foreign = look(candidate, block.places[0], choose_marks()).foreign
     candidate.release()
     candidate.freeze()
     bench.reference.freeze()
     eager = run_block(bench.reference, [index], bench.call_limit_s)
+    if foreign and look(bench.reference, eager.places[0], choose_marks()).foreign:
+        foreign = 0
     bench.reference.release()
     seen.eager_ms.append(eager.net_ms)
     seen.candidate_ms.append(block.net_ms)
@@ -135,6 +140,10 @@ def verify_case(
     if not intact:
         message = "the call changed its input tensors"
         errors = (*errors, OutputError("inputs", 1.0, 0.0, 1.0, 0.0, False, message))
+    if not seen.misplaced:
+        inputs = [bench.input_spans(link) for link in (bench.reference, candidate)]
+        seen.misplaced = misplaced(eager.places[0], block.places[0], *inputs)
+        seen.misplaced = seen.misplaced or (UNWRITTEN if foreign else "")
     seen.cases.append(
         CaseResult(f"inputs {len(seen.cases) + 1}", all(e.passed for e in errors), errors)
     )
