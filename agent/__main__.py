@@ -23,7 +23,7 @@ from agent.loop import run
 from agent.session import SessionInput, SessionResult, SessionState, TurnRecord
 from agent.tools.report import ratio_text
 from workers.artifacts import ArtifactStore, FolderStore, get_files
-from workers.evaluation.config import config_from_environment
+from workers.evaluation.config import config_from_environment, desk_settings
 from workers.evaluation.folders import FolderError, read_folder
 from workers.protocol.codec import Json, ProtocolError, from_json, to_json
 from workers.protocol.events import EventKind
@@ -102,7 +102,7 @@ async def play(options: argparse.Namespace) -> int:
     evaluator = LocalEvaluator(problem, spec, store, config)
     try:
         session = SessionInput(problem, spec.target, _limits(options))
-        result = await run(session, author, evaluator, terminal, keyboard)
+        result = await run(session, author, evaluator, terminal, keyboard, desk_settings(config))
     finally:
         evaluator.close()
     return finish(result, terminal, store, options.folder, spec)

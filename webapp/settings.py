@@ -11,6 +11,7 @@ from pathlib import Path
 
 from webapp.common.environment import Environment
 from webapp.common.secret_key import kept_secret_key
+from workers.evaluation.config import desk_settings
 from workers.redis_url import broker_url, default_redis_url
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -22,6 +23,7 @@ SETTINGS_PROBLEMS = _environment.problems
 
 HOME = _environment.folder("WARPSMITH_HOME", BASE_DIR / "var")
 ARTIFACTS = _environment.folder("WARPSMITH_ARTIFACTS", HOME / "artifacts")
+SHELLS = desk_settings(_environment.workers())
 
 # Who may come -------------------------------------------------------------------------------------
 

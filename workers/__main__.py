@@ -1,13 +1,15 @@
-"""`python -m workers evaluate|inspect|baseline|doctor`: the judge on the command line.
+"""`python -m workers evaluate|inspect|baseline|shell|doctor`: the judge on the command line.
 
 Exit codes: 0 passed, 1 any other verdict about the candidate, 2 wrong usage or unreadable input,
-3 infrastructure (nothing is said about the candidate).
+3 infrastructure (nothing is said about the candidate). `shell` ends as its last command did.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -18,11 +20,13 @@ from workers.evaluation.device import device_info, installed_torch
 from workers.evaluation.folders import FolderError, read_folder
 from workers.evaluation.report import as_text
 from workers.evaluation.run import evaluate, put_workspace
+from workers.evaluation.workbench import Workbench
 from workers.protocol.codec import ProtocolError, to_json
 from workers.protocol.problem import Stage, Target, Tier, parse_problem_toml
 from workers.protocol.requests import EvaluateRequest
 from workers.protocol.verdict import Evaluation, Status
 from workers.sandbox import choose
+from workers.workspace.desk import DeskError
 
 STAGES = {
     "compile": (Stage.BUILD,),
@@ -39,10 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
         config = config_from_environment(os.environ)
         if options.command == "doctor":
             return doctor(config)
+        if options.command == "shell":
+            return open_shell(options, config)
         evaluation = judge_folder(options, config)
     except (FolderError, ProtocolError, ValueError) as error:
         print(f"workers: {error}", file=sys.stderr)
         return 2
+    except DeskError as error:
+        print(f"workers: {error}", file=sys.stderr)
+        return 3
     print(to_json(evaluation).decode() if options.json else as_text(evaluation))
     if evaluation.status is Status.INFRASTRUCTURE:
         return 3
@@ -86,6 +95,22 @@ def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluatio
     return evaluate(request, store, config)
 
 
+def open_shell(options: argparse.Namespace, config: WorkerConfig) -> int:
+    """A shell in the folder, opened as a workspace; ends on SIGTERM as well, after the files are safe."""
+    bench = Workbench(options.folder, config, terminal_kind=os.environ.get("TERM", "dumb"))
+
+    async def attend() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await bench.attend(options.run)
+
+    try:
+        return asyncio.run(attend())
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return 130
+
+
 def doctor(config: WorkerConfig) -> int:
     """Say what this machine offers the judge and what is missing."""
     choice = choose(config.sandbox)
@@ -124,6 +149,16 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--target", choices=[t.value for t in Target])
         command.add_argument("--tier", choices=[t.value for t in Tier], default=Tier.QUICK.value)
         command.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    shell = commands.add_parser(
+        "shell", help="open a folder as a workspace: a sandboxed shell with the judge's commands"
+    )
+    shell.add_argument("folder", type=Path, metavar="FOLDER")
+    shell.add_argument(
+        "--run",
+        default="",
+        metavar="COMMAND",
+        help="run this command in it instead; without it and without a terminal, commands are read from the input",
+    )
     commands.add_parser("doctor", help="say what this machine offers and what is missing")
     return parser
 

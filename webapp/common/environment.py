@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from workers.evaluation.config import WorkerConfig, config_from_environment
+
 
 class Environment:
     """The WARPSMITH_ variables."""
@@ -45,6 +47,14 @@ class Environment:
     def folder(self, name: str, default: Path) -> Path:
         """An absolute folder."""
         return Path(self.variables.get(name, "") or default).expanduser().resolve()
+
+    def workers(self) -> WorkerConfig:
+        """How this process opens sandboxes, as builder and judge do."""
+        try:
+            return config_from_environment(self.variables)
+        except ValueError as error:
+            self.problems.append(str(error))
+            return config_from_environment({})
 
     def database(self, name: str, home: Path) -> dict[str, Any]:
         """Django's description of the database that `name` addresses; SQLite in `home` when unset."""

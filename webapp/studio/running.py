@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 
 from agent import loop
@@ -47,6 +48,7 @@ async def run_session(session: Session, watch: VerdictWatch, authors: Authors) -
             RemoteEvaluator(session, watch),
             SiteListener(session.pk, session.fence),
             SiteControl(session.pk, session.fence),
+            settings.SHELLS,
         )
         await in_thread(_record, session, result)
     except LeaseLost as error:

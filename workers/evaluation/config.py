@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from workers.workspace.desk import DeskSettings
+
 SANDBOX_CHOICES = ("auto", "bubblewrap", "namespaces", "none")
 
 
@@ -44,6 +46,11 @@ def config_from_environment(environ: Mapping[str, str]) -> WorkerConfig:
         sandbox="none" if unsandboxed else environ.get("WARPSMITH_SANDBOX", "auto"),
         build_jobs=min(2, os.cpu_count() or 1),
     )
+
+
+def desk_settings(config: WorkerConfig) -> DeskSettings:
+    """How shells are opened where builder and judge run like this."""
+    return DeskSettings(config.python, config.sandbox, config.cache / "scratch")
 
 
 def _default_home() -> Path:

@@ -77,6 +77,8 @@ class Person:
     """Whether the streams are a terminal."""
     command: str = ""
     """Run this alone; empty for a shell."""
+    term: str = "dumb"
+    """Kind of the terminal, as the variable TERM names it."""
 
 
 Stream = int | IO[bytes] | None
@@ -198,6 +200,7 @@ class Desk:
             "person": person is not None,
             "terminal": person is not None and person.terminal,
             "command": person.command if person else "",
+            "term": person.term if person else "",
         }
         self.control.settimeout(_UP_S)
         try:

@@ -34,7 +34,7 @@ WORKSPACE = "/workspace"
 DOOR = Path("/judge")
 BASH = "/bin/bash"
 MOST_BYTES = 256 << 10
-PROMPT = r"\[\e[1m\]workspace\[\e[0m\]:\w$ "
+PROMPT = r"\[\e[1m\]\w\[\e[0m\]$ "
 
 
 def open_doors(control: socket.socket, setup: dict[str, Any]) -> None:
@@ -58,18 +58,17 @@ def open_doors(control: socket.socket, setup: dict[str, Any]) -> None:
     listener.close()
 
 
-def attend_person(terminal: bool, command: str) -> int:
+def attend_person(terminal: bool, command: str, term: str) -> int:
     """Run one bash on our own standard streams until it ends; its exit code."""
-    words = [BASH, "--noprofile", "--norc", *(["-c", command] if command else [])]
+    words = ["/usr/bin/env", f"PS1={PROMPT}", f"TERM={term}", BASH, "--noprofile", "--norc"]
+    words += ["-c", command] if command else []
 
     def take_terminal() -> None:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-    environment = {**os.environ, "PS1": PROMPT, "TERM": os.environ.get("TERM", "xterm")}
     bash = subprocess.Popen(
         words,
         cwd=WORKSPACE,
-        env=environment,
         start_new_session=True,
         preexec_fn=take_terminal if terminal else None,
     )
@@ -198,7 +197,8 @@ def main() -> int:
     # Judges work on the same machine, and what is timed goes first.
     os.nice(10)
     if setup["person"]:
-        return attend_person(bool(setup["terminal"]), str(setup["command"]))
+        control.recv(1)  # the files are in place
+        return attend_person(bool(setup["terminal"]), setup["command"], setup["term"])
     obey(control)
     return 0
 
