@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -26,6 +28,12 @@ def spec_of(make: object) -> TensorSpec:
     return learn(description, [first.flatten()], [second.flatten()])[0]
 
 
+def seeded(make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """As a `get_inputs()` does it that wants the same inputs every time."""
+    torch.manual_seed(42)
+    return make()
+
+
 @pytest.mark.parametrize(
     ("law", "make"),
     [
@@ -36,6 +44,12 @@ def spec_of(make: object) -> TensorSpec:
         ("integer", lambda: torch.randint(0, 1000, (128, 256))),
         ("boolean", lambda: torch.rand(128, 256) > 0.5),
         ("constant", lambda: torch.tril(torch.ones(64, 64))),
+        ("constant", lambda: torch.linspace(0, 1, 8192)),
+        ("constant", lambda: seeded(lambda: torch.randn(8, 64))),
+        ("constant", lambda: seeded(lambda: torch.rand(128, 256) > 0.5)),
+        ("constant", lambda: seeded(lambda: torch.randperm(8192))),
+        ("normal", lambda: seeded(lambda: torch.randn(128, 256))),
+        ("integer", lambda: seeded(lambda: torch.randint(0, 1000, (128, 256)))),
         ("structured", lambda: torch.randn(128, 256).sort(dim=1).values),
         ("structured", lambda: torch.randperm(4096)),
         ("structured", lambda: torch.randn(8)),

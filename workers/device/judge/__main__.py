@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import socket
 
 import torch
@@ -17,6 +18,7 @@ from workers.device.judge.course import Course
 from workers.device.judge.job import JudgeFiles, JudgeJob
 from workers.device.judge.link import RunnerLink
 from workers.protocol.codec import from_json, to_json
+from workers.protocol.problem import Target
 from workers.protocol.wire import MAX_FILE, Channel, Kind, PeerGone, split_file
 
 
@@ -35,6 +37,8 @@ def main() -> None:
     except PeerGone:
         return
     job = from_json(JudgeJob, frame.body)
+    if job.request.target is Target.CPU:
+        bound_memory()
     channel.send(Kind.RESULT, 0, to_json(judge(job, files).run()))
 
 
@@ -47,6 +51,17 @@ def judge(job: JudgeJob, files: JudgeFiles) -> Course:
     }
     kind = Course if job.request.snapshot else ProblemCourse
     return kind(job, files, links)
+
+
+def bound_memory() -> None:
+    """Half of the machine's memory, at least 4 GiB, is enough for comparing.
+
+    Without a bound the outputs of one large problem, in double precision and several times over, have
+    made the kernel kill whatever process it found. On cuda address space is no measure of memory.
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = max(4 << 30, total // 2)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def stay_off(timing_cores: set[int]) -> None:

@@ -67,6 +67,11 @@ class ProblemCourse(Course):
             raise _refuse(
                 "get_inputs() gives no tensor; a problem needs at least one input tensor."
             )
+        if all(spec.law == "constant" for spec in bench.specs):
+            raise _refuse(
+                "get_inputs() gives the same contents whatever the seed, so no output can be told from a "
+                "constant: draw them with torch.randn or the like, and set no seed in it."
+            )
         first, again, other = bench.eager(0), bench.eager(0), bench.eager(1)
         if not first:
             raise _refuse("forward returns no tensor; a problem needs at least one output tensor.")

@@ -244,7 +244,7 @@ class RunnerLink:
                 for key in ("kind", "message", "trace", "where")
             }
             kind = "memory" if text["kind"] == "memory" else "raised"
-            name = "" if kind == "memory" else text["kind"] + ": "
+            name = "" if text["kind"] in ("", "memory") else text["kind"] + ": "
             raise RunnerFailure(
                 self.role, kind, name + text["message"], text["trace"], text["where"]
             )
@@ -255,7 +255,7 @@ class RunnerLink:
             return RunnerFailure(self.role, "gone", "the process ended")
         if isinstance(error, PeerSilent):
             return RunnerFailure(self.role, "silent", "no answer in time")
-        return RunnerFailure(self.role, "nonsense", str(error))
+        return RunnerFailure(self.role, "nonsense", f"its answer was malformed ({error})")
 
 
 def parse_outputs(role: str, body: bytes) -> list[OutputPlace]:

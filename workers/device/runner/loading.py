@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib.util
 import inspect
+import socket
 import sys
 import traceback
 import types
+import urllib.error
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from workers.device.runner.values import ValueProblem
 
 
 class ContractError(Exception):
@@ -37,10 +44,29 @@ def import_file(path: Path, name: str) -> types.ModuleType:
 def check_contract(module: types.ModuleType) -> None:
     """Refuse a problem file without `Model`, `get_inputs` and `get_init_inputs`."""
     if not isinstance(getattr(module, "Model", None), type):
-        raise ContractError("model.py has no class Model")
+        raise ContractError("it has no class Model")
     for name in ("get_inputs", "get_init_inputs"):
         if not callable(getattr(module, name, None)):
-            raise ContractError(f"model.py has no function {name}()")
+            raise ContractError(f"it has no function {name}()")
+
+
+def construct(model_class: Any, arguments: list[Any]) -> Any:
+    """`Model(*get_init_inputs())`, with a better word for arguments that do not fit."""
+    with arguments_fit("Model", "get_init_inputs"):
+        return model_class(*arguments)
+
+
+@contextlib.contextmanager
+def arguments_fit(callee: str, giver: str) -> Iterator[None]:
+    """Within it, a `TypeError` that no line of the user's file raised is about the arguments of the call."""
+    try:
+        yield
+    except TypeError as error:
+        if place_of(error):
+            raise
+        raise ContractError(
+            f"{callee}(*{giver}()) fails: {error}; {giver}() must return {callee}'s arguments in a list"
+        ) from error
 
 
 def forward_arguments(model: torch.nn.Module | None) -> list[str]:
@@ -74,14 +100,12 @@ def _import_extension(library: Path) -> types.ModuleType:
     return module
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means that memory ran out."""
+def is_out_of_memory(error: BaseException, message: str) -> bool:
+    """Whether an exception with this message means that memory ran out."""
     if isinstance(error, MemoryError):
         return True
-    text = str(error)
-    return isinstance(error, RuntimeError) and (
-        "can't allocate memory" in text or "out of memory" in text or "bad_alloc" in text
-    )
+    signs = ("can't allocate memory", "out of memory", "bad_alloc")
+    return isinstance(error, RuntimeError) and any(sign in message for sign in signs)
 
 
 def place_of(error: BaseException) -> str:
@@ -96,6 +120,71 @@ def place_of(error: BaseException) -> str:
     return places[-1] if places else ""
 
 
-def describe(error: Any) -> str:
-    """One line for an exception."""
-    return f"{type(error).__name__}: {error}"
+def told(error: BaseException) -> tuple[str, str]:
+    """Name and message of an exception, with what to do about it where that can be known.
+
+    The name is empty where the message is a sentence of ours. Messages are the user's: `str` may fail.
+    """
+    name = type(error).__name__
+    if isinstance(error, (ContractError, ValueProblem)):
+        return "", str(error)
+    if isinstance(error, SyntaxError):
+        return name, str(error.msg)
+    try:
+        message = str(error).strip()
+    except BaseException:  # noqa: BLE001  (a user's __str__ may raise anything)
+        message = "its text cannot be read"
+    hint = _hint(error, message)
+    return (
+        name,
+        f"{message} ({hint})" if message and hint else message or hint or "without a message",
+    )
+
+
+def _hint(error: BaseException, message: str) -> str:
+    """What to do about errors that come from where the code runs, not from what it does."""
+    for fits, hint in _HINTS:
+        if fits(error, message):
+            return hint
+    return ""
+
+
+_NO_NETWORK = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN}
+_HINTS: tuple[tuple[Callable[[BaseException, str], bool], str], ...] = (
+    (
+        lambda e, _: isinstance(e, (SystemExit, KeyboardInterrupt)),
+        "it ends the process; take that out",
+    ),
+    (
+        lambda e, _: isinstance(e, ModuleNotFoundError),
+        "the judge has torch and what is installed beside it",
+    ),
+    (
+        lambda e, _: isinstance(e, ImportError),
+        "the file stands alone; put all that it needs into it",
+    ),
+    (
+        lambda e, m: (
+            isinstance(e, (socket.gaierror, urllib.error.URLError))
+            or (isinstance(e, OSError) and e.errno in _NO_NETWORK)
+            or "internet connection" in m
+        ),
+        "the sandbox has no network",
+    ),
+    (
+        lambda e, _: isinstance(e, (FileNotFoundError, PermissionError)),
+        "there are no other files in the sandbox",
+    ),
+    (
+        lambda e, _: isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EFBIG),
+        "the sandbox has a small disk in memory",
+    ),
+    (
+        lambda e, m: isinstance(e, BlockingIOError) or "can't start new thread" in m,
+        "the sandbox allows few processes and threads",
+    ),
+    (
+        lambda e, m: "CUDA" in m or "Torch not compiled with" in m or "NVIDIA driver" in m,
+        "this problem is judged on the CPU; leave devices out",
+    ),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import random
 import traceback
 from collections.abc import Callable, Sequence
@@ -38,6 +39,9 @@ class Service:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
+        # A process that the user's code starts must not answer beside this one.
+        os.register_at_fork(after_in_child=channel.sock.close)
+        self.threads = 1
         self.model: torch.nn.Module | None = None
         self.double: torch.nn.Module | None = None
         self.module: Any = None
@@ -85,9 +89,14 @@ class Service:
 
     def _failed(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))[-8000:]
-        kind = "memory" if loading.is_out_of_memory(error) else type(error).__name__
-        message = str(error).strip()[:2000]
-        body = {"kind": kind, "message": message, "trace": text, "where": loading.place_of(error)}
+        name, message = loading.told(error)
+        kind = "memory" if loading.is_out_of_memory(error, message) else name
+        body = {
+            "kind": kind,
+            "message": message[:2000],
+            "trace": text,
+            "where": loading.place_of(error),
+        }
         self.channel.send(Kind.FAILED, 0, json.dumps(body).encode())
 
     # Commands; each answers with JSON-able data.
@@ -95,8 +104,8 @@ class Service:
     def do_prepare(self, threads: int) -> dict[str, Any]:
         """Set threads and memory behaviour before any user code is here."""
         keep_freed_memory()
-        torch.set_num_threads(threads)
-        torch.set_grad_enabled(False)
+        self.threads = threads
+        self._settle()
         return {"address": self.noop_output.data_ptr()}
 
     def do_trim(self) -> dict[str, Any]:
@@ -110,7 +119,8 @@ class Service:
         loading.check_contract(self.module)
         constructor = values.as_list(self.module.get_init_inputs())
         seed_all(seed)
-        self._use(self.module.Model(*constructor))
+        self._use(loading.construct(self.module.Model, constructor))
+        self._settle()
         return {
             "constructor": values.to_plain(constructor, "get_init_inputs()"),
             "arguments": loading.forward_arguments(self.model),
@@ -128,6 +138,7 @@ class Service:
             raise loading.ContractError("model_new.py has no class ModelNew")
         seed_all(seed)
         self._use(self.module.ModelNew(*values.from_plain(constructor)))
+        self._settle()
         return {"state": self._state()}
 
     def do_compile(self) -> dict[str, Any]:
@@ -167,7 +178,8 @@ class Service:
 
     def do_structure(self, index: int) -> dict[str, Any]:
         """Call once and answer the structure of the result."""
-        output = self.call(*self.sets[index])
+        with loading.arguments_fit("forward", "get_inputs"):
+            output = self.call(*self.sets[index])
         self.kept.append(output)
         return {"structure": output_structure(output)}
 
@@ -195,6 +207,11 @@ class Service:
         except InspectionError as error:
             return {"problem": str(error)}
         return {"inspection": data}
+
+    def _settle(self) -> None:
+        """The threads and the mode that both arms run with, whatever a file has set while it was loaded."""
+        torch.set_num_threads(self.threads)
+        torch.set_grad_enabled(False)
 
     def _use(self, model: object) -> None:
         if not isinstance(model, torch.nn.Module):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +14,12 @@ import torch
 from workers.protocol.wire import ELEMENT_TYPES, MAX_NDIM, MAX_OUTPUTS, OUTPUT
 
 Descriptor = dict[str, Any]
+
+MAX_GENERATED = 1000
+"""Values that are taken from a generator: one that never ends must not fill the memory."""
+MAX_DEPTH = 16
+MAX_INTEGER_BITS = 64
+"""More than torch can take; JSON readers refuse the longest ones."""
 
 _DTYPES = {name: getattr(torch, name) for name in ELEMENT_TYPES}
 _CODES = {dtype: code for code, dtype in enumerate(_DTYPES.values())}
@@ -22,8 +30,15 @@ class ValueProblem(Exception):
 
 
 def as_list(made: Any) -> list[Any]:
-    """`get_inputs()` may return one value, a tuple or a list; a model gets them as arguments."""
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+    """`get_inputs()` may return one value, a tuple, a list or a generator; a model gets them as arguments."""
+    if isinstance(made, (list, tuple)):
+        return list(made)
+    if not isinstance(made, Iterator):
+        return [made]
+    values = list(itertools.islice(made, MAX_GENERATED + 1))
+    if len(values) > MAX_GENERATED:
+        raise ValueProblem(f"get_inputs() generates more than {MAX_GENERATED:,} values")
+    return values
 
 
 def flatten(value: Any) -> list[torch.Tensor]:
@@ -76,6 +91,9 @@ def _reach(tensor: torch.Tensor) -> int:
 def output_structure(value: Any) -> Any:
     """The nesting of a result with `null` for each tensor, so that two results can be compared."""
     if isinstance(value, torch.Tensor):
+        strange = _strangeness(value)
+        if strange:
+            raise ValueProblem(f"forward returned {strange}")
         return None
     if isinstance(value, (list, tuple)):
         return {"sequence": [output_structure(item) for item in value]}
@@ -86,12 +104,40 @@ def output_structure(value: Any) -> Any:
     )
 
 
-def describe_tensor(tensor: torch.Tensor) -> Descriptor:
-    """Type, layout and place of a tensor."""
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _DTYPES or tensor.layout is not torch.strided or tensor.is_quantized:
+def _strangeness(tensor: torch.Tensor) -> str:
+    """What makes a tensor something else than elements in this process's memory, and what to do; else empty."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        return f"a {type(tensor).__name__}, a class of its own; use plain tensors"
+    if tensor.is_nested:
+        return "a nested tensor; pad it, or use a list of tensors"
+    if tensor.layout is not torch.strided:
+        return f"a sparse tensor ({_name(tensor.layout)}); call .to_dense() on it"
+    if tensor.is_quantized:
+        return "a quantized tensor; pass its integers and scales as tensors of their own"
+    if tensor.device.type != "cpu":
+        return f"a tensor on the device {tensor.device}; this problem is judged on the CPU"
+    if tensor.is_neg() or tensor.is_conj():
+        return "a tensor whose sign is still to be changed; call .resolve_neg() or .resolve_conj()"
+    return ""
+
+
+def _name(kind: Any) -> str:
+    return str(kind).removeprefix("torch.")
+
+
+def describe_tensor(tensor: torch.Tensor, where: str) -> Descriptor:
+    """Type, layout and place of a tensor; `where` names what holds it, for the error."""
+    strange = _strangeness(tensor)
+    if strange:
+        raise ValueProblem(f"{where} holds {strange}")
+    name = _name(tensor.dtype)
+    if name not in _DTYPES:
         raise ValueProblem(
-            f"a tensor of type {name} is not supported; the types are {', '.join(ELEMENT_TYPES)}"
+            f"{where} holds a tensor of type {name}; the types are {', '.join(ELEMENT_TYPES)}"
+        )
+    if tensor.dim() > MAX_NDIM:
+        raise ValueProblem(
+            f"{where} holds a tensor of {tensor.dim()} dimensions; at most {MAX_NDIM} are possible"
         )
     return {
         "dtype": name,
@@ -103,17 +149,24 @@ def describe_tensor(tensor: torch.Tensor) -> Descriptor:
 
 
 def describe_inputs(values: list[Any]) -> list[Any]:
-    """Inputs as JSON: tensors described under "tensor", containers kept, scalars as they are."""
-    return [_describe(value) for value in values]
+    """Inputs as JSON: tensors described under "tensor", containers kept, scalars as they are.
+
+    The items of a dict are named by their position, and `keys` holds its keys, which need not be text.
+    """
+    return [_describe(value, 0) for value in values]
 
 
-def _describe(value: Any) -> Any:
+def _describe(value: Any, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ValueProblem(f"get_inputs() is nested more than {MAX_DEPTH} levels deep; flatten it")
     if isinstance(value, torch.Tensor):
-        return {"tensor": describe_tensor(value)}
-    if isinstance(value, (list, tuple)):
-        return {"list": [_describe(item) for item in value], "tuple": isinstance(value, tuple)}
-    if isinstance(value, dict):
-        return {"dict": {str(key): _describe(item) for key, item in value.items()}}
+        return {"tensor": describe_tensor(value, "get_inputs()")}
+    if type(value) in (list, tuple, torch.Size):
+        items = [_describe(item, depth + 1) for item in value]
+        return {"list": items, "tuple": isinstance(value, tuple)}
+    if type(value) in (dict, collections.OrderedDict):
+        items = {str(i): _describe(item, depth + 1) for i, item in enumerate(value.values())}
+        return {"dict": items, "keys": [to_plain(key, "get_inputs()") for key in value]}
     return {"value": to_plain(value, "get_inputs()")}
 
 
@@ -132,8 +185,14 @@ def _build(item: dict[str, Any], tensors: list[torch.Tensor]) -> Any:
         built = [_build(part, tensors) for part in item["list"]]
         return tuple(built) if item["tuple"] else built
     if "dict" in item:
-        return {key: _build(part, tensors) for key, part in item["dict"].items()}
+        keys = [_hashable(from_plain(key)) for key in item["keys"]]
+        return dict(zip(keys, (_build(p, tensors) for p in item["dict"].values()), strict=True))
     return from_plain(item["value"])
+
+
+def _hashable(key: Any) -> Any:
+    """A key as it was: JSON made a list of a tuple."""
+    return tuple(map(_hashable, key)) if isinstance(key, list) else key
 
 
 def allocate(item: Descriptor) -> torch.Tensor:
@@ -143,21 +202,32 @@ def allocate(item: Descriptor) -> torch.Tensor:
 
 def describe_state(state: dict[str, torch.Tensor]) -> list[Descriptor]:
     """Names and descriptions of parameters and buffers."""
-    return [{"name": name, **describe_tensor(tensor.detach())} for name, tensor in state.items()]
+    described = []
+    for name, tensor in state.items():
+        where = f"the model's state_dict, at {name!r},"
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueProblem(f"{where} holds a {type(tensor).__name__} instead of a tensor")
+        described.append({"name": name, **describe_tensor(tensor.detach(), where)})
+    return described
 
 
-def to_plain(value: Any, where: str) -> Any:
+def to_plain(value: Any, where: str, depth: int = 0) -> Any:
     """A value as JSON. Floats outside JSON and dtypes are wrapped; other objects are refused."""
     if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
+        return {"float": repr(float(value))}
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        raise ValueProblem(f"{where} holds an integer of more than {MAX_INTEGER_BITS} bits")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item, where) for item in value]
+    if type(value) in (list, tuple, torch.Size):
+        if depth > MAX_DEPTH:
+            raise ValueProblem(f"{where} is nested more than {MAX_DEPTH} levels deep; flatten it")
+        return [to_plain(item, where, depth + 1) for item in value]
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     raise ValueProblem(
-        f"{where} holds a {type(value).__name__}; it may hold numbers, strings, None, dtypes and lists of them"
+        f"{where} holds a value of type {type(value).__name__}; besides plain tensors, lists, tuples and "
+        "dicts of inputs, the judge takes numbers, strings, None and dtypes"
     )
 
 
