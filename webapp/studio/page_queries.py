@@ -15,6 +15,8 @@ from webapp.problems.queries import visible_to as problems_of
 from webapp.studio.models import LIVE_STATES, Session, SessionState
 from webapp.teams.queries import Visitor
 from workers.protocol.events import Event, EventKind
+from workers.protocol.problem import Stage
+from workers.protocol.verdict import Status
 
 NOTHING_CAME_OUT = (SessionState.FAILED, SessionState.CRASHED)
 
@@ -76,6 +78,13 @@ def problem_rows(problems: list[Problem]) -> list[ProblemRow]:
         )
         for problem in problems
     ]
+
+
+def check_failed(problem: Problem) -> bool:
+    """Whether the newest check of a problem ended by a fault of ours, which says nothing about its file."""
+    looks = Evaluation.objects.filter(problem=problem, snapshot=None).order_by("-created_at")
+    newest = next((look for look in looks if Stage.INSPECT.value in look.stages), None)
+    return newest is not None and newest.status == Status.INFRASTRUCTURE.value
 
 
 def whole_log(session: Session) -> list[Event]:

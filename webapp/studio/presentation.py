@@ -27,7 +27,7 @@ from webapp.evaluations.queries import (
 from webapp.events.queries import iso
 from webapp.problems.models import Problem, ProblemState
 from webapp.studio.models import LIVE_STATES, Session, SessionState
-from webapp.studio.page_queries import session_behind, whole_log
+from webapp.studio.page_queries import check_failed, session_behind, whole_log
 from webapp.studio.queries import sessions_of
 from webapp.studio.timeline import Item, Timeline, Turn, blank_parts, timeline_of
 from workers.artifacts import ArtifactMissing, get_files
@@ -66,6 +66,8 @@ class ProblemPage:
     waiting: bool
     """Whether the page will look different soon without anybody doing something."""
     baseline_coming: bool
+    our_fault: bool
+    """Whether it was refused because the judge could not look at it."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ def problem_page(problem: Problem) -> ProblemPage:
         baseline=baseline_of(problem),
         waiting=checking or any(session.state in LIVE_STATES for session in sessions),
         baseline_coming=baseline_pending(problem),
+        our_fault=problem.state == ProblemState.REFUSED and check_failed(problem),
     )
 
 

@@ -12,5 +12,6 @@ urlpatterns = [
     path("", views.problems, name="list"),
     path("problems/new/", views.new_problem, name="new"),
     path("problems/<uuid:problem_id>/", views.problem, name="detail"),
+    path("problems/<uuid:problem_id>/check/", views.check, name="check"),
     path("problems/<uuid:problem_id>/optimise/", views.optimise, name="optimise"),
 ]

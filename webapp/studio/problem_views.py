@@ -21,7 +21,7 @@ from webapp.problems.upload import MAX_PROBLEM_FILE_BYTES
 from webapp.studio.page_queries import problem_list, problem_rows
 from webapp.studio.presentation import problem_page
 from webapp.studio.services import create_session
-from webapp.studio.uploading import text_of, upload_from_form
+from webapp.studio.uploading import check_again, text_of, upload_from_form
 from webapp.teams.people import signed_in
 
 ROWS_PER_PAGE = 50
@@ -70,6 +70,18 @@ def problem(request: HttpRequest, problem_id: UUID) -> HttpResponse:
     found = get_object_or_404(visible_to(request.user), pk=problem_id)
     context = {"page": problem_page(found), "here": "problems"}
     return render(request, "problems/detail.html", context)
+
+
+@require_POST
+@login_required
+def check(request: HttpRequest, problem_id: UUID) -> HttpResponse:
+    """Have a refused problem looked at again, as uploading the same files again would."""
+    found = get_object_or_404(visible_to(request.user), pk=problem_id)
+    try:
+        check_again(signed_in(request), found)
+    except UserError as error:
+        messages.info(request, error.sentence)
+    return redirect(found)
 
 
 @require_POST

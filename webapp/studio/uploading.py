@@ -38,6 +38,15 @@ def text_of(user: Visitor, problem_id: str) -> dict[str, str]:
     return {**given, "spec": files.get(PROBLEM_TOML, b"").decode()}
 
 
+def check_again(user: User, problem: Problem) -> Problem:
+    """Have a refused problem looked at again, as uploading its files again would. Raises `UserError`."""
+    try:
+        files = files_of(problem)
+    except ArtifactMissing as error:
+        raise UserError("Its files are gone from the store: upload them again.") from error
+    return upload_problem(problem.team, user, files, problem.title)
+
+
 def upload_from_form(
     user: User, form: UploadForm, tell: Callable[[str], object]
 ) -> Problem | Session | None:

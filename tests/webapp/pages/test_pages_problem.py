@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from tests.webapp.conftest import People
+from tests.webapp.conftest import MODEL, People
 from tests.webapp.pages.conftest import Clients
+from webapp.evaluations.admission import upload_problem
 from webapp.evaluations.models import Evaluation
+from webapp.evaluations.settling import settle
 from webapp.problems.models import Problem
 from webapp.problems.services import create_problem, record_admission
 from webapp.studio.models import Session
 from webapp.studio.services import create_session
+from workers.evaluation.verdicts import infrastructure
 
 
 def refused(people: People) -> Problem:
@@ -78,6 +81,25 @@ def test_a_refused_problem_leads_back_to_its_text(clients: Clients, people: Peop
     page = clients.owner.get(problem.get_absolute_url()).content.decode()
     assert f'href="/problems/new/?from={problem.pk}"' in page
     assert b"It gives other results" in clients.owner.get("/").content
+
+
+def test_a_check_that_failed_by_our_fault_can_be_made_again(
+    clients: Clients, people: People
+) -> None:
+    problem = upload_problem(people.team, people.owner, {"model.py": MODEL})
+    look = Evaluation.objects.get(problem=problem)
+    assert settle(look.pk, infrastructure(look.request, "The host is gone."), lost=True)
+    page = clients.owner.get(problem.get_absolute_url()).content.decode()
+    assert "no fault of the file: The host is gone." in page
+    assert "Change the file" not in page
+    address = f"/problems/{problem.pk}/check/"
+    assert address in page
+    assert clients.stranger.post(address).status_code == 404
+    assert clients.owner.get(address).status_code == 405
+    assert clients.colleague.post(address).headers["Location"] == problem.get_absolute_url()
+    problem.refresh_from_db()
+    assert (problem.state, problem.reason) == ("checking", "")
+    assert Evaluation.objects.filter(problem=problem, state="pending").count() == 1
 
 
 def test_the_list_says_why_no_kernel_came_out(
