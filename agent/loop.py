@@ -72,6 +72,7 @@ class _Run:
             self._say,
             desks,
             resumed=used_shell(session.transcript),
+            seconds_left=self._seconds_left,
         )
         self.bench = Bench(self.workspace, self.evaluator.inspect, self._judge, self.shell)
         self.began = time.monotonic() - session.elapsed_seconds
@@ -212,8 +213,11 @@ class _Run:
         if bad >= self.limits.bad_replies:
             raise LimitReached(f"{bad} replies in a row did nothing{self._best_text()}.")
 
+    def _seconds_left(self) -> float:
+        return self.began + self.limits.wall_seconds - time.monotonic()
+
     def _check_time(self) -> None:
-        if time.monotonic() - self.began > self.limits.wall_seconds:
+        if self._seconds_left() < 0:
             seconds = self.limits.wall_seconds
             raise LimitReached(f"The session's {seconds:g} s are used up{self._best_text()}.")
 

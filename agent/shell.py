@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from agent.workspace import Workspace
 from workers.protocol.problem import Stage
 from workers.workspace.counter import REFUSED, Answer, Counter, answer_of
 from workers.workspace.desk import Desk, DeskError, DeskSettings
-from workers.workspace.mirror import Mirror, write_below
+from workers.workspace.mirror import Mirror
 
 MOST_COMMAND_BYTES = 100_000
 _ANSWER_BYTES = 1 << 18
@@ -33,6 +34,10 @@ _LAST_ANSWER_S = 5.0
 _RESUMED = (
     "This session was taken up again, so this is a new shell: variables, background jobs and all files "
     "but the author's own are gone."
+)
+_NEW = (
+    "The old shell was ended with all that ran in it, so this is a new one: only the author's own files "
+    "were kept."
 )
 _OVER = "The session has ended or was stopped; nothing was judged."
 _ENDED_WITH_ALL = "was ended, with all that it had started"
@@ -74,13 +79,18 @@ class Shell:
         say: Callable[[str], Awaitable[None]],
         settings: DeskSettings | None,
         *,
-        resumed: bool,
+        resumed: bool = False,
+        seconds_left: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """`judge` checks the session's limits first; `say` makes an event of a sentence."""
+        """`judge` checks the session's limits first; `say` makes an event of a sentence.
+
+        `seconds_left` is what the session has left of its wall time.
+        """
         self._workspace = workspace
         self._judge = judge
         self._say = say
         self._settings = settings
+        self._seconds_left = seconds_left
         self._open: _Open | None = None
         self._news = _RESUMED if resumed else ""
         self._attended = asyncio.Event()
@@ -121,7 +131,8 @@ class Shell:
 
         Raises `Refusal` where there can be no shell, and whatever ended the session meanwhile.
         """
-        if len(command.encode(errors="replace")) > MOST_COMMAND_BYTES:
+        message = json.dumps({"command": command}).encode()
+        if len(message) > MOST_COMMAND_BYTES:
             raise Refusal(
                 f"a command has at most {MOST_COMMAND_BYTES:,} bytes; `write` a file and run that"
             )
@@ -129,20 +140,25 @@ class Shell:
         notes += await self.settle()
         output = Output(opened.desk.output)
         self._verdicts, self._changed = [], set()
-        code, ending = await self._attend(opened.desk, command, seconds, output)
+        code, ending = await self._attend(opened.desk, message, seconds, output)
         problems = await asyncio.to_thread(self._settle, opened.mirror)
         notes += [note for note in (ending, *problems) if note and note not in notes]
         changed = tuple(sorted(self._changed))
         ran = Ran(code, output.kept(), "", changed, notes, self._verdicts)
         if len(printable(ran.output)) > shown_chars or output.total > len(ran.output):
-            ran.kept_as = await asyncio.to_thread(self._keep, opened.desk, ran)
+            ran.kept_as = await asyncio.to_thread(self._keep, opened.mirror, ran)
         if opened.desk.process.poll() is not None:
             notes.append(
                 "The shell was ended with all that ran in it; the next command opens another."
             )
-            await self.close()
-            self._news = "This is a new shell; only the author's own files were kept."
+            await self._give_up()
         return ran
+
+    async def _give_up(self) -> None:
+        """Leave a dead desk; what its folder held of the author's is taken over first."""
+        await self.settle()
+        await self.close()
+        self._news = _NEW
 
     async def close(self) -> None:
         """Kill all that runs at the desk; changes up to now are in the workspace."""
@@ -151,9 +167,13 @@ class Shell:
             task.cancel()
         if opened is not None:
             opened.counter.close()
+            await asyncio.to_thread(opened.mirror.close)
             await asyncio.to_thread(opened.desk.close)
 
     async def _opened(self) -> tuple[_Open, list[str]]:
+        if self._open is not None and self._open.desk.process.poll() is not None:
+            # A job in the background has killed it, or it ran out of memory.
+            await self._give_up()
         if self._open is not None:
             return self._open, []
         if self._settings is None:
@@ -183,18 +203,20 @@ class Shell:
         return self._open, [news] if news else []
 
     async def _attend(
-        self, desk: Desk, command: str, seconds: float, output: Output
+        self, desk: Desk, message: bytes, seconds: float, output: Output
     ) -> tuple[int | None, str]:
         """Exit code, and a sentence where the end was not a plain one."""
         before = await asyncio.to_thread(desk.pids)
         loop = asyncio.get_running_loop()
-        working = asyncio.create_task(_talk(desk, command))
+        working = asyncio.create_task(_talk(desk, message))
         loop.add_reader(output.source, output.read)
         try:
             why = await self._watch(working, seconds, output)
             if why:
                 await asyncio.to_thread(desk.end_command, before)
                 await asyncio.wait([working], timeout=_LAST_ANSWER_S)
+                if not working.done():  # nobody is there to answer, and a late answer would confuse
+                    await asyncio.to_thread(desk.process.kill)
                 await self._last_judgements()
         except BaseException:
             await asyncio.to_thread(desk.end_command, before)
@@ -219,6 +241,8 @@ class Shell:
                     return ""
                 if output.flooded and not working.done():
                     return f"It printed more than {FLOOD_BYTES >> 20} MiB and {_ENDED_WITH_ALL}."
+                if self._seconds_left() <= 0 and not self._judging:
+                    return f"The session's time is used up, so it {_ENDED_WITH_ALL}."
                 if left <= 0 and not self._judging:
                     return (
                         f"It did not end within {seconds:g} s and {_ENDED_WITH_ALL}. {_BACKGROUND}"
@@ -261,25 +285,21 @@ class Shell:
         self._verdicts.append(judged)
         return answer_of(judged.evaluation, describe(judged.evaluation))
 
-    def _keep(self, desk: Desk, ran: Ran) -> str:
+    def _keep(self, mirror: Mirror, ran: Ran) -> str:
         """Put the whole output where the author can read it."""
         self._outputs += 1
         path = f"outputs/{self._outputs}.txt"
         self._workspace.keep_output(path, ran.output)
-        try:
-            write_below(desk.folder, path, ran.output, desk.owner)
-        except OSError as error:
-            ran.notes.append(
-                f"The tool `read` shows {path}; the folder does not: {error.strerror}."
-            )
+        if problem := mirror.write(path, ran.output):
+            ran.notes.append(f"{problem}; the tool `read` shows it.")
         return path
 
 
-async def _talk(desk: Desk, command: str) -> dict[str, object]:
+async def _talk(desk: Desk, message: bytes) -> dict[str, object]:
     """Hand a command to the driver and wait for its answer; empty where the desk is gone."""
     loop = asyncio.get_running_loop()
     try:
-        await loop.sock_sendall(desk.control, json.dumps({"command": command}).encode())
+        await loop.sock_sendall(desk.control, message)
         said = await loop.sock_recv(desk.control, _ANSWER_BYTES)
         answer = json.loads(said)
     except (OSError, ValueError):

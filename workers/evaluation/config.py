@@ -50,7 +50,13 @@ def config_from_environment(environ: Mapping[str, str]) -> WorkerConfig:
 
 def desk_settings(config: WorkerConfig) -> DeskSettings:
     """How shells are opened where builder and judge run like this."""
-    return DeskSettings(config.python, config.sandbox, config.cache / "scratch")
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return DeskSettings(
+        python=config.python,
+        sandbox=config.sandbox,
+        scratch=config.cache / "scratch",
+        memory_bytes=max(2 << 30, min(half, 8 << 30)),
+    )
 
 
 def _default_home() -> Path:

@@ -83,6 +83,7 @@ class Workbench:
             looking.cancel()
             counter.close()
             self._settle(mirror)
+            mirror.close()
             await asyncio.to_thread(desk.close)
             await asyncio.to_thread(self._supervisor.close)
 

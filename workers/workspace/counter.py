@@ -54,21 +54,24 @@ class Counter:
         self._token = token
         self._ask = ask
         self._server: asyncio.Server | None = None
-        self._connections = 0
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self, listener: socket.socket) -> None:
         """Begin to serve; takes the socket over."""
-        self._server = await asyncio.start_unix_server(
-            self._serve, sock=listener, limit=_MOST_BYTES
-        )
+        # Not as a Unix server: that would look for the socket's path out here, and remove it in the end.
+        self._server = await asyncio.start_server(self._serve, sock=listener, limit=_MOST_BYTES)
 
     def close(self) -> None:
-        """Take no more requests. Those under way are their asker's business."""
+        """Take no more requests and hang up on those that wait."""
         if self._server is not None:
             self._server.close()
+        for task in self._serving:
+            task.cancel()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
             answer = await self._answer(reader)
             line = {"code": answer.code, "text": answer.text, "verdict": answer.verdict}
@@ -78,13 +81,13 @@ class Counter:
         except (OSError, TimeoutError):
             pass  # The client has gone or does not read.
         finally:
-            self._connections -= 1
+            self._serving.discard(task)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader) -> Answer:
-        if self._connections > _MOST_CONNECTIONS:
+        if len(self._serving) > _MOST_CONNECTIONS:
             return Answer(REFUSED, "Too many requests at once; wait for those that are under way.")
         try:
             async with asyncio.timeout(_PATIENCE_S):

@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import stat
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -54,15 +55,41 @@ class _TooMany(Exception):
 
 
 class Mirror:
-    """Carries changes between the folder and the author's files, in both directions."""
+    """Carries changes between the folder and the author's files, in both directions.
+
+    Has a descriptor of its own, so that a call in a thread that nobody waits for any more cannot meet another
+    folder under the same number. After `close` nothing changes any more.
+    """
 
     def __init__(self, folder: int, owner: int | None) -> None:
-        self._folder = folder
+        self._folder = os.dup(folder)
         self._owner = owner
         self._known: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the folder, once a call that is under way has ended."""
+        with self._lock:
+            if self._folder >= 0:
+                os.close(self._folder)
+                self._folder = -1
 
     def take(self, current: Mapping[str, bytes]) -> Taken:
         """Apply to `current` what changed in the folder since the last call of `take` or `put`."""
+        with self._lock:
+            return self._take(current) if self._folder >= 0 else Taken(dict(current))
+
+    def put(self, files: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Make the folder hold these files of the author's; a sentence for each that could not be put."""
+        with self._lock:
+            return self._put(files) if self._folder >= 0 else ()
+
+    def write(self, path: str, content: bytes) -> str:
+        """Put a file that is not the author's into the folder; a sentence where it could not be."""
+        with self._lock:
+            return self._write(path, content) if self._folder >= 0 else ""
+
+    def _take(self, current: Mapping[str, bytes]) -> Taken:
         try:
             look = _Look()
             self._look(look)
@@ -89,22 +116,27 @@ class Mirror:
         self._known = {**kept, **look.files}
         return Taken(files, tuple(sorted({*changed, *gone})), refused)
 
-    def put(self, files: Mapping[str, bytes]) -> tuple[str, ...]:
-        """Make the folder hold these files of the author's; a sentence for each that could not be put."""
-        problems = []
+    def _put(self, files: Mapping[str, bytes]) -> tuple[str, ...]:
         for path in [path for path in self._known if path not in files]:
             with contextlib.suppress(OSError):
                 self._remove(path)
             del self._known[path]
+        problems = []
         for path, content in files.items():
             if self._known.get(path) == content:
                 continue
-            try:
-                write_below(self._folder, path, content, self._owner)
+            if problem := self._write(path, content):
+                problems.append(problem)
+            else:
                 self._known[path] = content
-            except OSError as error:
-                problems.append(f"{path} could not be put into the folder: {error.strerror}")
         return tuple(problems)
+
+    def _write(self, path: str, content: bytes) -> str:
+        try:
+            write_below(self._folder, path, content, self._owner)
+        except OSError as error:
+            return f"{path} could not be put into the folder: {error.strerror}"
+        return ""
 
     def _remove(self, path: str) -> None:
         parent, name = _parts(path)

@@ -125,13 +125,13 @@ class Shell:
                 self.wait_for([], [self.commands], control)
 
     def answer(self, control: socket.socket) -> dict[str, Any]:
+        reading = [self.answers]
         while True:
-            ready = self.wait_for([self.answers], [], control)
+            ready = self.wait_for(reading, [], control)
             if self.answers in ready:
                 part = os.read(self.answers, 1 << 16)
-                if not part:  # the command closed the pipe, so bash is of no use any more
-                    self.process.kill()
-                    return self.ended()
+                if not part:  # `exec` has put another program in bash's place: that is the command now
+                    reading = []
                 self.text += part
             *said, self.text = self.text.split(b"\0")
             for said_now in said:
@@ -139,7 +139,7 @@ class Shell:
                 if number == str(self.count):
                     told = int(code) if code.isdigit() else None
                     return {"code": told, "folder": folder, "ended": ""}
-            if self.answers not in ready:
+            if self.watch in ready and self.answers not in ready:
                 return self.ended()
 
     def wait_for(self, reading: list[int], writing: list[int], control: socket.socket) -> list[int]:
