@@ -66,6 +66,8 @@ class Program:
     pass_fds: tuple[int, ...] = ()
     serves_others: bool = False
     """Started first and stopped last, since others talk to it until their end."""
+    uses_database: bool = True
+    """Started when the database is up to date; others need not wait for that."""
 
 
 @dataclass

@@ -106,7 +106,7 @@ def listening(port: int, patience_s: float = 0.0) -> Iterator[socket.socket]:
         except (OSError, OverflowError) as error:
             raise LaunchError(
                 f"Port {port} of {HOST} cannot be used ({_reason(error)}); stop what listens there, "
-                f"or choose another: make up PORT={port + 1 if 0 < port < 65535 else 8001}"
+                f"or choose another: make up PORT={port + 1 if 1023 < port < 65535 else 8001}"
             ) from error
         yield listener
 
@@ -173,9 +173,17 @@ def programs(home: Path, listener: socket.socket, environ: Mapping[str, str]) ->
         Program("web server", (*uvicorn, *quiet), site, (listener.fileno(),)),
         Program("recorder", celery("webapp.celery_app", "web", "web", 2), site),
         Program("session host", (python, "manage.py", "sessions_host"), site),
-        Program("builder", celery("workers.celery_app", "build", "build", 1), worker),
         Program(
-            "device worker", celery("workers.celery_app", "device.cpu", "device-cpu", 1), worker
+            "builder",
+            celery("workers.celery_app", "build", "build", 1),
+            worker,
+            uses_database=False,
+        ),
+        Program(
+            "device worker",
+            celery("workers.celery_app", "device.cpu", "device-cpu", 1),
+            worker,
+            uses_database=False,
         ),
     ]
     if not (environ.get("WARPSMITH_REDIS_URL") or environ.get("WARPSMITH_REDIS_URL_FILE")):
@@ -194,7 +202,8 @@ def _redis(home: Path, environ: Mapping[str, str]) -> Program:
     address = ("--unixsocket", str(home / "redis.sock"), "--unixsocketperm", "700", "--port", "0")
     keep_nothing = ("--save", "", "--appendonly", "no", "--dir", str(home))
     clean = {name: value for name, value in environ.items() if not name.startswith("WARPSMITH_")}
-    return Program("redis server", (program, *address, *keep_nothing), clean, serves_others=True)
+    command = (program, *address, *keep_nothing)
+    return Program("redis server", command, clean, serves_others=True, uses_database=False)
 
 
 def answers(url: str) -> bool:

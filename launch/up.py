@@ -87,11 +87,13 @@ def _start(
     with_token: bool,
 ) -> Ready:
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    manage(home, environ, "migrate", "--noinput", "--verbosity", "0")
+    wanted = programs(home, listener, environ)
+    children = [household.start(program) for program in wanted if not program.uses_database]
     _collect_static(home, environ)
     extra = ("--token", "--token-days", "1") if with_token else ()
-    entry = json.loads(manage(home, environ, "bootstrap", *extra).strip().splitlines()[-1])
-    children = [household.start(program) for program in programs(home, listener, environ)]
+    told = manage(home, environ, "bootstrap", "--migrate", *extra)
+    entry = json.loads(told.strip().splitlines()[-1])
+    children += [household.start(program) for program in wanted if program.uses_database]
     _wait_until_ready(url, children)
     return Ready(url, url + entry["entry"], str(home), os.getpid(), entry.get("token", ""))
 
@@ -124,9 +126,8 @@ def _wait_until_ready(url: str, children: list[Child]) -> None:
                     f"are above, all of them in {child.log}."
                 )
         if time.monotonic() > end:
-            raise LaunchError(
-                f"The site did not answer within {READY_S:.0f} s; see {children[0].log}."
-            )
+            logs = " and ".join(str(child.log) for child in children if child.program.uses_database)
+            raise LaunchError(f"The site did not answer within {READY_S:.0f} s; see {logs}.")
         time.sleep(0.1)
 
 
