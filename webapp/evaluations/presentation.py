@@ -87,7 +87,8 @@ def _blocks_of(timing: Timing, arm: str) -> list[Block]:
 def _series(arm: str, blocks: Sequence[Block]) -> dict[str, Json]:
     """Time in which the judge itself copied is not charged to the arm, so it is not drawn either."""
     points = [(block.calls, block.total_ms - block.copy_ms) for block in blocks]
-    line = fit_line(points) if len({calls for calls, _ in points}) > 1 else None
+    calm = [point for point, block in zip(points, blocks, strict=True) if not block.disturbed]
+    line = fit_line(calm) if len({calls for calls, _ in calm}) > 1 else None
     return {
         "arm": arm,
         "name": ARM_NAMES[arm],

@@ -68,6 +68,8 @@ class Block:
     """Position in the run, so that drifts can be seen."""
     copy_ms: float = 0.0
     """Part of `total_ms` in which the judge copied from the frozen process; not charged to the arm."""
+    disturbed: bool = False
+    """The machine was not at its pace around it, so nothing was concluded from it."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from workers.evaluation.score import (
+    Line,
+    Pair,
+    arms_of,
     fit_line,
     half_width,
     interval_of_median,
@@ -62,3 +65,39 @@ def test_a_ratio_of_ratios_is_conservative() -> None:
 
 def test_scaling_keeps_the_shape_of_the_interval() -> None:
     assert scaled(Ratio(2.0, 1.0, 4.0, 5), 0.5) == Ratio(1.0, 0.5, 2.0, 5)
+
+
+NOOP = Line(slope_ms=0.0, intercept_ms=0.2)
+
+
+def pairs_of(baseline: Line, candidate: Line) -> list[Pair]:
+    return [Pair(n, baseline.at(n), candidate.at(n)) for n in (1, 2, 3, 5, 8, 13) * 3]
+
+
+def test_cold_caches_at_the_start_of_a_block_do_not_flatter_or_hurt_anybody() -> None:
+    arms = arms_of(pairs_of(Line(3.0, 0.6), Line(1.0, 0.5)), NOOP)
+    assert arms.baseline.per_call_ms == pytest.approx(3.0)
+    assert arms.candidate.per_call_ms == pytest.approx(1.0)
+    assert arms.ratios == pytest.approx([3.0] * 18)
+
+
+def test_work_hidden_in_the_fixed_part_is_charged() -> None:
+    arms = arms_of(pairs_of(Line(3.0, 0.2), Line(0.1, 2.0)), NOOP)
+    assert max(arms.ratios) < 13 * 3.0 / (13 * 0.1 + 1.8) + 1e-9
+    assert arms.candidate.fixed_ms == 0.0
+
+
+def test_an_intercept_that_no_cache_explains_is_noise_or_work_and_not_taken_off() -> None:
+    arms = arms_of(pairs_of(Line(3.0, 5.2), Line(1.0, 5.2)), NOOP)
+    assert arms.baseline.fixed_ms <= 0.5
+    assert arms.candidate.fixed_ms <= 0.5
+    assert max(arms.ratios) < 3.0
+
+
+def test_an_intercept_within_the_noise_is_not_taken_off() -> None:
+    noise = ((0.3, -0.4, 0.1, 0.35, -0.35) * 4)[:18]
+    pairs = [
+        Pair(p.calls, p.baseline_ms + e, p.candidate_ms)
+        for p, e in zip(pairs_of(Line(3.0, 0.25), Line(1.0, 0.2)), noise, strict=True)
+    ]
+    assert arms_of(pairs, NOOP).baseline.fixed_ms == 0.0

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
 
 from workers.device.judge.bench import Bench
-from workers.device.judge.clock import Measurement
+from workers.device.judge.clock import Measurement, TimedPair
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
+from workers.device.judge.quiet import Canary, Look
 from workers.device.judge.timed import TimedStage
-from workers.evaluation.score import Line
+from workers.evaluation.score import Line, Pair
 from workers.protocol.problem import ProblemSpec, Stage, Target, Tier
 from workers.protocol.requests import EvaluateRequest
 from workers.protocol.verdict import Block, DeviceInfo, Environment, Status
 from workers.protocol.wire import Channel
 
 NOOP = Line(slope_ms=0.0, intercept_ms=0.0)
+CANARY = Canary(sorted(os.sched_getaffinity(0))[-1:])
+CALM = Look(0.0, 0.0)
+SLOW = Look(3600.0, 0.0)
 
 
 def stage(tier: Tier = Tier.QUICK) -> TimedStage:
@@ -31,19 +36,23 @@ def stage(tier: Tier = Tier.QUICK) -> TimedStage:
         timing_cores=(0,),
     )
     link = RunnerLink("candidate", Channel(socket.socketpair()[0]))
-    return TimedStage(job, Bench(link, call_limit_s=1.0), link, NOOP, [])
+    return TimedStage(job, Bench(link, call_limit_s=1.0), link, NOOP, CANARY, [])
 
 
-def measured(ratios: list[float]) -> Measurement:
-    blocks = [
-        Block(arm, calls, calls * each, order, 0.0)
-        for order, (arm, calls, each) in enumerate(
-            (arm, calls, each)
-            for arm, each in (("eager", 4.0), ("candidate", 2.0))
-            for calls in (1, 2, 4, 8)
-        )
-    ]
-    return Measurement(("eager", "candidate"), NOOP, blocks=blocks, ratios=ratios)
+def measured(
+    ratios: list[float], looks: tuple[Look, Look] = (CALM, CALM), waited: bool = False
+) -> Measurement:
+    """Candidate blocks of 2 ms a call, and eager ones that many times as long, one length after another."""
+    result = Measurement(("eager", "candidate"), NOOP, CANARY)
+    for index, ratio in enumerate(ratios):
+        calls = (1, 2, 4, 8)[index % 4]
+        order = len(result.blocks)
+        for arm, each in (("eager", 2.0 * ratio), ("candidate", 2.0)):
+            result.blocks.append(Block(arm, calls, calls * each, len(result.blocks)))
+        pair = Pair(calls, calls * 2.0 * ratio, calls * 2.0)
+        result.timed.append(TimedPair(pair, looks, waited, (order, order + 1)))
+    result.conclude()
+    return result
 
 
 def test_a_steady_measurement_gives_a_time() -> None:
@@ -66,3 +75,28 @@ def test_a_full_evaluation_wants_a_narrower_interval_than_a_quick_one() -> None:
     assert stage(Tier.QUICK)._timing(measured(ratios)).speedup_eager.pairs == 8
     with pytest.raises(Ended):
         stage(Tier.FULL)._timing(measured(ratios))
+
+
+@pytest.mark.parametrize(
+    ("looks", "waited"), [((CALM, SLOW), False), ((SLOW, CALM), False), ((CALM, CALM), True)]
+)
+def test_pairs_taken_while_the_machine_is_disturbed_do_not_count(
+    looks: tuple[Look, Look], waited: bool
+) -> None:
+    result = measured([2.0, 2.01, 1.99, 2.0] * 3, looks, waited)
+    assert result.ratio is None
+    with pytest.raises(Ended) as caught:
+        stage()._timing(result)
+    assert caught.value.status is Status.UNMEASURED
+    assert "disturbed" in caught.value.summary
+    assert all(block.disturbed for block in result.all_blocks())
+
+
+def test_a_few_disturbed_pairs_do_not_move_the_ratio() -> None:
+    result = measured([2.0, 2.01, 1.99, 2.0] * 3)
+    wild = measured([9.0] * 4, (CALM, SLOW))
+    result.timed += wild.timed
+    result.conclude()
+    assert result.ratio is not None
+    assert result.ratio.median == pytest.approx(2.0, rel=0.01)
+    assert result.ratio.pairs == 12

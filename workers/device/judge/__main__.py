@@ -13,6 +13,7 @@ import socket
 
 import torch
 
+from workers.device.judge import memory
 from workers.device.judge.alone import ProblemCourse
 from workers.device.judge.course import Course
 from workers.device.judge.job import JudgeFiles, JudgeJob
@@ -46,6 +47,7 @@ def judge(job: JudgeJob, files: JudgeFiles) -> Course:
     """The course for a job."""
     stay_off(set(job.timing_cores))
     torch.set_num_threads(1)
+    memory.keep_freed_memory()
     links = {
         role: RunnerLink(role, Channel(socket.socket(fileno=fd))) for role, fd in job.roles.items()
     }

@@ -3,12 +3,15 @@
 A block starts with the wake-up of a frozen runner, whose inputs were written while it stood, and ends
 when the judge holds a secretly chosen call's outputs, copied from the frozen runner. Work that a
 candidate does before "go" or after its answer is therefore either impossible or inside the block.
-Not covered here: other load on the machine (the interval widens, and the verdict says `unmeasured`).
+Pairs that were taken while the machine was not at its pace do not count (`quiet.py`); what disturbs
+unseen widens the interval, and the verdict says `unmeasured`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -18,17 +21,30 @@ import torch
 
 from workers.device.judge import processes
 from workers.device.judge.link import OutputPlace, RunnerLink, now_ms
+from workers.device.judge.quiet import Canary, Look, queued_ns
 from workers.device.judge.spots import Spots, choose_marks, look
-from workers.evaluation.score import Line, fit_line, half_width, interval_of_median, paired_ratio
+from workers.evaluation.score import (
+    Arms,
+    Line,
+    Pair,
+    arms_of,
+    fit_line,
+    half_width,
+    interval_of_median,
+)
 from workers.protocol.verdict import ArmTiming, Block, Ratio
 from workers.protocol.wire import Kind
 
-BLOCK_MS = 150.0
+BLOCK_MS = 25.0
 LONGEST_BLOCK = 200
 MEMORY_PER_ARM = 768 << 20
 LENGTHS = 4
 # On a busy machine a measurement may take this many times its budget before it is given up.
 PATIENCE = 3.0
+LEAST_PAIRS = 8
+# How long to wait for the machine's pace before a pair, and which share of its time eager may queue.
+SETTLE_S = 0.5
+QUEUED_SHARE = 0.02
 
 
 @dataclass(frozen=True)
@@ -94,15 +110,17 @@ def overlapping(places: list[list[OutputPlace]]) -> bool:
     )
 
 
-def calibrate(link: RunnerLink) -> Line:
+def calibrate(link: RunnerLink, canary: Canary) -> Line:
     """What a block of calls costs by itself, from the runner's own empty function."""
     points = []
     link.freeze()
-    for calls in (1, 4, 8, 16, 2, 24) * 3:
-        block = run_block(link, [0] * calls, 10.0, kind=Kind.NOOP)
-        link.release()
-        link.freeze()
-        points.append((calls, block.net_ms))
+    with processes.preferred([link.pid]):
+        for calls in (1, 4, 8, 16, 2, 24) * 3:
+            canary.settle(SETTLE_S / 10)
+            block = run_block(link, [0] * calls, 10.0, kind=Kind.NOOP)
+            link.release()
+            link.freeze()
+            points.append((calls, block.net_ms))
     link.thaw()
     return fit_line(points)
 
@@ -124,31 +142,70 @@ def longest_block(call_ms: float, input_bytes: int, output_bytes: int) -> int:
     return max(LENGTHS, min(by_time, by_memory, LONGEST_BLOCK))
 
 
+@dataclass(frozen=True)
+class TimedPair:
+    """Two blocks of equal length, one of each arm, and what was seen of the machine around them."""
+
+    pair: Pair
+    looks: tuple[Look, Look]
+    """The canary before and after."""
+    waited: bool
+    """Whether eager had to wait for a core."""
+    orders: tuple[int, int]
+    """Positions of its blocks among all."""
+
+
 @dataclass
 class Measurement:
-    """What two alternated arms gave."""
+    """What two alternated arms gave. Pairs that were taken while the machine was not at its pace are kept
+    and not counted; which these are is seen better the longer the canary has looked."""
 
     names: tuple[str, str]
     noop: Line
+    canary: Canary
     blocks: list[Block] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
+    timed: list[TimedPair] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
+    arms: Arms | None = None
+    ratio: Ratio | None = None
+
+    def calm(self, timed: TimedPair) -> bool:
+        return not timed.waited and all(self.canary.calm(look) for look in timed.looks)
+
+    def conclude(self) -> None:
+        """Arms, ratio and interval from the pairs that count, if they are enough to conclude from."""
+        self.pairs = [timed.pair for timed in self.timed if self.calm(timed)]
+        if len(self.pairs) >= LEAST_PAIRS and len({pair.calls for pair in self.pairs}) > 1:
+            self.arms = arms_of(self.pairs, self.noop)
+            self.ratio = interval_of_median(self.arms.ratios)
 
     @property
-    def ratio(self) -> Ratio:
-        return interval_of_median(self.ratios)
+    def width(self) -> float:
+        """Half width of the interval, relative; infinite while there is none."""
+        return math.inf if self.ratio is None else half_width(self.ratio)
+
+    @property
+    def disturbed_share(self) -> float:
+        return 1 - len(self.pairs) / max(len(self.timed), 1)
+
+    def all_blocks(self) -> tuple[Block, ...]:
+        """All blocks, those marked from which nothing was concluded."""
+        marked = {order for t in self.timed if not self.calm(t) for order in t.orders}
+        return tuple(dataclasses.replace(b, disturbed=b.order in marked) for b in self.blocks)
 
     def arm(self, name: str) -> ArmTiming:
-        """Slope, intercept and single call of one arm, the no-op taken off."""
-        points = [(b.calls, b.total_ms - b.copy_ms) for b in self.blocks if b.arm == name]
-        line = fit_line(points)
+        """Time per call, intercept and single call of one arm, the no-op taken off."""
+        assert self.arms is not None
+        arm = self.arms.baseline if name == self.names[0] else self.arms.candidate
+        singles = [b.total_ms - b.copy_ms for b in self.blocks if b.arm == name and b.calls == 1]
         # The shortest single call: what a candidate hides in the fixed part is in every one of them,
         # what the machine adds is not.
-        single = min((t for n, t in points if n == 1), default=line.at(1))
+        single = min(singles, default=arm.line.at(1))
         return ArmTiming(
-            per_call_ms=max(line.slope_ms - self.noop.slope_ms, 1e-6),
-            intercept_ms=line.intercept_ms - self.noop.intercept_ms,
+            per_call_ms=arm.per_call_ms,
+            intercept_ms=arm.line.intercept_ms - self.noop.intercept_ms,
             single_ms=max(single - self.noop.at(1), 1e-6),
-            blocks=len(points),
+            blocks=len(self.pairs),
         )
 
 
@@ -158,11 +215,12 @@ class Alternation:
 
     `fill(sets)` writes new contents, the same for both arms, and returns them; `check(a, b, index,
     contents)` looks at the blocks of a pair after the clock has stopped and may raise. `index` is the
-    input set of the call whose outputs were copied.
+    input set of the call whose outputs were copied. Every block is checked, the disturbed ones too.
     """
 
     arms: tuple[RunnerLink, RunnerLink]
     noop: Line
+    canary: Canary
     longest: int
     fill: Callable[[Sequence[int]], list[list[torch.Tensor]]]
     check: Callable[[BlockResult, BlockResult, int, list[torch.Tensor]], None]
@@ -171,31 +229,33 @@ class Alternation:
     """When to stop although the interval is not narrow yet, unless it is too wide to mean anything."""
     acceptable: float
     """Half width of the interval, relative, below which the result can be published."""
-    precise: float = 0.01
+    precise: float
+    """Half width at which to stop at once."""
 
     def run(self) -> Measurement:
-        """Measure; the runners are preferred by the scheduler meanwhile, so that other work waits."""
+        """Measure; the runners go before other work meanwhile."""
         with processes.preferred(link.pid for link in self.arms):
             return self._run()
 
     def _run(self) -> Measurement:
         first, second = self.arms
-        result = Measurement((first.role, second.role), self.noop)
+        result = Measurement((first.role, second.role), self.noop, self.canary)
         self._warm(result)
         started = time.monotonic()
         rounds = 0
         while True:
             for calls in choose_lengths(self.longest):
-                self._quadruple(calls, result)
+                sets = secrets.SystemRandom().sample(range(self.longest), calls)
+                self._pair((first, second), sets, result)
+                self._pair((second, first), sets, result)
             rounds += 1
-            spent = time.monotonic() - started
-            width = half_width(result.ratio)
-            if rounds >= 2 and width <= self.precise:
+            result.conclude()
+            if result.width <= self.precise:
                 return result
             # Another round costs as much as the past ones did on average.
-            expected = spent * (1 + 1 / rounds)
-            budget = self.budget_s if width <= self.acceptable else PATIENCE * self.budget_s
-            if expected > budget:
+            expected = (time.monotonic() - started) * (1 + 1 / rounds)
+            good = result.width <= self.acceptable
+            if expected > (self.budget_s if good else PATIENCE * self.budget_s):
                 return result
 
     def _warm(self, result: Measurement) -> None:
@@ -204,30 +264,23 @@ class Alternation:
             self.fill(range(self.longest))
             self._block(link, list(range(self.longest)))
         for _ in range(3):
-            for role, block in self._pair(self.arms, [0], 0).items():
-                self._keep(role, block, result)
+            self._pair(self.arms, [0], result)
 
-    def _quadruple(self, calls: int, result: Measurement) -> None:
+    def _pair(self, order: Sequence[RunnerLink], sets: Sequence[int], result: Measurement) -> None:
+        """A block of each arm on equal new contents, in this order, between two looks of the canary."""
         first, second = self.arms
-        sets = secrets.SystemRandom().sample(range(self.longest), calls)
-        blocks: dict[str, list[float]] = {}
-        for one, other in ((first, second), (second, first)):
-            pair = self._pair((one, other), sets, secrets.randbelow(calls))
-            for role, block in pair.items():
-                self._keep(role, block, result)
-                blocks.setdefault(role, []).append(block.net_ms)
-        mean = {role: sum(times) / 2 for role, times in blocks.items()}
-        result.ratios.append(paired_ratio(mean[first.role], mean[second.role], self.noop.at(calls)))
-
-    def _pair(
-        self, order: Sequence[RunnerLink], sets: Sequence[int], picked: int
-    ) -> dict[str, BlockResult]:
-        """One block of each arm on equal contents, in this order, and looked at; by role."""
+        picked = secrets.randbelow(len(sets))
         contents, marks = self.fill(sets)[picked], choose_marks()
-        pair = {link.role: self._block(link, sets, picked, marks) for link in order}
-        first, second = self.arms
-        self.check(pair[first.role], pair[second.role], sets[picked], contents)
-        return pair
+        queued = queued_ns(first.pid)
+        before = self.canary.settle(SETTLE_S)
+        blocks = {link.role: self._block(link, sets, picked, marks) for link in order}
+        after = self.canary.look()
+        mine, other = blocks[first.role], blocks[second.role]
+        self.check(mine, other, sets[picked], contents)
+        waited = (queued_ns(first.pid) - queued) / 1e6 > QUEUED_SHARE * mine.net_ms
+        orders = [self._keep(link.role, blocks[link.role], result) for link in order]
+        pair = Pair(len(sets), mine.net_ms, other.net_ms)
+        result.timed.append(TimedPair(pair, (before, after), waited, (orders[0], orders[1])))
 
     def _block(
         self,
@@ -241,7 +294,7 @@ class Alternation:
         link.freeze()
         return block
 
-    def _keep(self, role: str, block: BlockResult, result: Measurement) -> None:
-        result.blocks.append(
-            Block(role, block.calls, block.total_ms, len(result.blocks), block.copy_ms)
-        )
+    def _keep(self, role: str, block: BlockResult, result: Measurement) -> int:
+        order = len(result.blocks)
+        result.blocks.append(Block(role, block.calls, block.total_ms, order, block.copy_ms))
+        return order

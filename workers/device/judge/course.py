@@ -19,6 +19,7 @@ from workers.device.judge.clock import (
 )
 from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.quiet import Canary
 from workers.device.judge.timed import TimedStage
 from workers.device.judge.verify import (
     Verified,
@@ -157,7 +158,8 @@ class Course:
                     Status.INFRASTRUCTURE, f"A sandboxed runner did not start: {error}"
                 ) from error
         # Before any user code: what a go token costs by itself.
-        self.noop = calibrate(self.reference)
+        self.canary = Canary(self.job.timing_cores)
+        self.noop = calibrate(self.reference, self.canary)
 
     # -- load ----------------------------------------------------------------------------------
 
@@ -319,7 +321,7 @@ class Course:
             # It has the candidate's code in it, so it must not even wait while the clock runs.
             processes.kill(stub.pid)
         candidate = self.links["candidate"]
-        stage = TimedStage(self.job, self.bench, candidate, self.noop, self.findings)
+        stage = TimedStage(self.job, self.bench, candidate, self.noop, self.canary, self.findings)
         try:
             self.parts["memory"] = stage.memory()
             timing, checked = stage.run(self.seen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,13 +19,16 @@ from workers.device.judge.clock import (
 )
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
+from workers.device.judge.quiet import Canary
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced
 from workers.device.judge.verify import Verified, timed_check
+from workers.device.judge.whereabouts import CALLS, SHORTEST_MS, Whereabouts
 from workers.evaluation.score import Line, half_width, scaled
 from workers.protocol.diagnostics import Finding
 from workers.protocol.verdict import Memory, Ratio, Status, Timing
 
-QUICK_BUDGET_S, FULL_BUDGET_S = 4.0, 20.0
+QUICK_BUDGET_S, FULL_BUDGET_S = 2.0, 10.0
+QUICK_PRECISE, FULL_PRECISE = 0.02, 0.01
 QUICK_UNMEASURED, FULL_UNMEASURED = 0.20, 0.10
 HOST_BOUND_MS = 0.1
 
@@ -31,6 +36,25 @@ HOST_BOUND_MS = 0.1
 def unmeasured_above(job: JudgeJob) -> float:
     """Half width of the interval, relative, above which no time is published."""
     return FULL_UNMEASURED if job.thorough else QUICK_UNMEASURED
+
+
+def honest_ratio(measured: Measurement, job: JudgeJob) -> Ratio:
+    """The ratio, where the machine let it be measured; else the course ends as `unmeasured`."""
+    ratio = measured.ratio
+    if ratio is not None and half_width(ratio) <= unmeasured_above(job):
+        return ratio
+    said = "Correct, but the" if job.request.snapshot else "The"
+    if ratio is None:
+        why = (
+            f"{measured.disturbed_share:.0%} of the measurements were disturbed: the timing core was "
+            "slower than when it is alone, or other processes ran on it"
+        )
+    else:
+        why = f"the interval is {ratio.low:.2f} to {ratio.high:.2f}"
+    raise Ended(
+        Status.UNMEASURED,
+        f"{said} machine was too busy for an honest time: {why}. Try again when less is running.",
+    )
 
 
 @dataclass
@@ -41,7 +65,12 @@ class TimedStage:
     bench: Bench
     candidate: RunnerLink
     noop: Line
+    canary: Canary
     findings: list[Finding]
+    whereabouts: Whereabouts | None = None
+    """Whose code the calls run; None where that does not matter."""
+    claimed: Sequence[str] = ()
+    """The operators of torch that the candidate admits to."""
     checked: int = 0
     burnt_ms: float = 0.0
     timed_ms: float = 0.0
@@ -54,14 +83,19 @@ class TimedStage:
         measured = Alternation(
             (self.bench.reference, self.candidate),
             self.noop,
+            self.canary,
             longest,
             self.bench.fill,
             self._check,
             call_limit_s=self.bench.call_limit_s,
             budget_s=FULL_BUDGET_S if self.job.thorough else QUICK_BUDGET_S,
             acceptable=unmeasured_above(self.job),
+            precise=FULL_PRECISE if self.job.thorough else QUICK_PRECISE,
         ).run()
         self._threads()
+        complaint = self.whereabouts.complaint(self.claimed) if self.whereabouts else ""
+        if complaint:
+            self.findings.append(Finding("foreign_code", complaint, True))
         return self._timing(measured), self.checked
 
     def memory(self) -> Memory:
@@ -95,6 +129,16 @@ class TimedStage:
                 Status.INCORRECT, "A call of a timed block left its output wrong or unfinished."
             )
         self.checked += 1
+        self._look_where_it_is(mine)
+
+    def _look_where_it_is(self, mine: BlockResult) -> None:
+        """Now and then a block more, with fresh contents, in which the candidate is stopped and looked at."""
+        call_ms = max(mine.net_ms - self.noop.at(mine.calls), 0.0) / mine.calls
+        if self.whereabouts is None or call_ms < SHORTEST_MS or secrets.randbelow(2):
+            return
+        sets = list(range(min(CALLS, len(self.bench.addresses[self.candidate.role]))))
+        self.bench.fill(sets)
+        self.whereabouts.block(self.candidate, sets, call_ms, self.bench.call_limit_s)
 
     def _places(self, eager: BlockResult, mine: BlockResult) -> None:
         """Where the outputs of a block lie: apart from each other, from the inputs, in own memory."""
@@ -131,21 +175,14 @@ class TimedStage:
             )
 
     def _timing(self, measured: Measurement) -> Timing:
-        ratio = measured.ratio
-        if half_width(ratio) > unmeasured_above(self.job):
-            raise Ended(
-                Status.UNMEASURED,
-                f"Correct, but the machine was too busy for an honest time: the interval is "
-                f"{ratio.low:.2f} to {ratio.high:.2f}. Try again when less is running.",
-            )
-        ratio = self._charge_hidden(measured, ratio)
+        ratio = self._charge_hidden(measured, honest_ratio(measured, self.job))
         mine = measured.arm("candidate")
         return Timing(
             eager=measured.arm("eager"),
             candidate=mine,
             speedup_eager=ratio,
             noop_per_call_ms=self.noop.slope_ms,
-            blocks=tuple(measured.blocks),
+            blocks=measured.all_blocks(),
             host_bound=mine.per_call_ms < HOST_BOUND_MS,
         )
 
