@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workers.device.judge.compare import FACTOR, Expectation, bounds_for, compare
+from workers.device.judge.compare import FACTOR, Expectation, bounds_for, close, compare
 from workers.protocol.problem import Precision
 
 IEEE = Precision.IEEE
@@ -93,3 +93,37 @@ def test_integers_must_be_equal() -> None:
 def test_empty_outputs_are_equal() -> None:
     empty = torch.zeros(0, 4)
     assert compare("", Expectation(empty, empty.double()), torch.zeros(0, 4), IEEE).passed
+
+
+def steep() -> Expectation:
+    """Elements from e-30 to e+30."""
+    exact = torch.exp(8 * expectation().eager.double())
+    return Expectation(exact.float(), exact)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.03])
+def test_small_elements_may_not_be_left_out(share: float) -> None:
+    expected = steep()
+    assert expected.exact is not None
+    bound = expected.exact.quantile(share)
+    dropped = torch.where(expected.exact < bound, 0.0, expected.eager)
+    error = compare("", expected, dropped, IEEE)
+    assert not error.passed
+    assert "where that is small" in error.message
+    assert not close(expected.eager, dropped, IEEE)
+
+
+def test_small_elements_may_have_the_noise_that_eager_s_have() -> None:
+    expected = steep()
+    assert expected.exact is not None
+    rounded = (expected.exact * (1 + 3e-6)).float()
+    assert compare("", expected, rounded, IEEE).passed
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_elements_near_zero_may_have_the_noise_of_their_sum(dtype: torch.dtype) -> None:
+    expected = expectation(dtype)
+    assert expected.exact is not None
+    limit = bounds_for(dtype, IEEE).floor_rms
+    actual = (expected.exact + noise(expected.eager.shape, 0.9 * limit)).to(dtype)
+    assert compare("", expected, actual, IEEE).passed

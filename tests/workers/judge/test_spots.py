@@ -11,7 +11,7 @@ import torch
 
 from workers.device.judge import memory
 from workers.device.judge.link import OutputPlace
-from workers.device.judge.spots import Spots, differ, misplaced
+from workers.device.judge.spots import Spots, differ, misplaced, size_of
 from workers.protocol.problem import Precision
 
 PAGE = mmap.PAGESIZE
@@ -48,7 +48,7 @@ def test_a_stale_call_shows_and_a_rounding_does_not(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(1)
     fresh, stale = (10 * torch.randn(2, 24, generator=generator)).to(dtype)
     rounded = fresh if dtype is torch.int64 else (fresh.double() * (1 + 1e-6)).to(dtype)
-    seen, whole = Spots([fresh], 0), [fresh]
+    seen, whole = Spots([fresh], 0), [size_of(fresh)]
     assert not differ(seen, Spots([rounded], 0), whole, Precision.IEEE)
     assert differ(seen, Spots([stale], 0), whole, Precision.IEEE)
     assert differ(seen, Spots([], 0), whole, Precision.IEEE)

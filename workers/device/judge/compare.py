@@ -7,6 +7,10 @@ Errors are measured against the fp64 reference r, relative to its RMS:
 and the candidate's may be at most `FACTOR` times eager's own, but never less than the floor of the
 element type (what a different order of summation costs) and never more than its cap. Where the model
 has no double-precision form, eager itself is r and the floor decides. Integers must be equal.
+
+Where elements differ in size by many orders, such errors see the large ones only. So the small ones count
+by themselves too: of the errors |x_i - r_i| / |r_i| the median and the larger quantiles may be at most
+`FACTOR` times eager's own or the cap.
 """
 
 from __future__ import annotations
@@ -20,6 +24,10 @@ from workers.protocol.problem import Precision
 from workers.protocol.verdict import OutputError
 
 FACTOR = 4.0
+# The quantiles of errors relative to an element's own size, and the sample that they are taken from.
+QUANTILES = (0.5, 0.9, 0.99)
+SAMPLE, FEWEST = 1 << 15, 256
+NEGLIGIBLE = 1e-20
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,13 @@ def close(eager: torch.Tensor, actual: torch.Tensor, precision: Precision) -> bo
     size = float(torch.linalg.vector_norm(eager))
     bounds = bounds_for(actual.dtype, precision)
     # Comparisons with NaN are false, so NaN and infinity never pass here.
-    return float(torch.linalg.vector_norm(difference)) <= bounds.floor_rms * size and float(
-        difference.abs_().max()
-    ) <= bounds.floor_max * size / math.sqrt(eager.numel())
+    if not (
+        float(torch.linalg.vector_norm(difference)) <= bounds.floor_rms * size
+        and float(difference.abs_().max()) <= bounds.floor_max * size / math.sqrt(eager.numel())
+    ):
+        return False
+    small, limit, _ = _by_own_size(eager, actual, eager, bounds)
+    return small <= limit
 
 
 def _all_finite(*tensors: torch.Tensor) -> bool:
@@ -121,6 +133,12 @@ def _compare_floats(
     rms_limit = min(max(FACTOR * eager_rms, bounds.floor_rms), bounds.cap_rms)
     max_limit = min(max(FACTOR * eager_max, bounds.floor_max), bounds.cap_max)
     passed = rms <= rms_limit and worst <= max_limit
+    message = "differs from the reference, most at index"
+    if passed:
+        small, small_limit, small_at = _by_own_size(expected.eager, actual, r, bounds)
+        if small > small_limit:
+            passed, worst, max_limit, at = False, small, small_limit, small_at
+            message = "differs from the reference where that is small, as at index"
     index = _index(at, actual.shape)
     return OutputError(
         path=path,
@@ -129,7 +147,7 @@ def _compare_floats(
         max_error=_finite(worst),
         max_limit=max_limit,
         passed=passed,
-        message="" if passed else f"differs from the reference, most at index {list(index)}",
+        message="" if passed else f"{message} {list(index)}",
         first_bad_index=None if passed else index,
         expected=None if passed else _finite(float(r.flatten()[at])),
         actual=None if passed else _finite(float(actual.flatten()[at])),
@@ -152,6 +170,29 @@ def _errors(
     rms = _rms(difference) / max(scale, 1e-300)
     worst, at = difference.div_(weight).flatten().max(dim=0)
     return rms, float(worst), int(at)
+
+
+def _by_own_size(
+    eager: torch.Tensor, actual: torch.Tensor, r: torch.Tensor, bounds: Bounds
+) -> tuple[float, float, int]:
+    """A quantile of the errors relative to each element's own size, its limit, and the index of a bad one.
+
+    A regular sample is looked at, without elements that are zero or next to nothing beside the rest.
+    """
+    step = max(r.numel() // SAMPLE, 1)
+    e, x, y = (t.flatten()[::step].double() for t in (eager, actual, r))
+    usable = torch.isfinite(e) & torch.isfinite(x) & (y.abs() > NEGLIGIBLE * _rms(r))
+    if int(usable.sum()) < FEWEST:
+        return 0.0, 1.0, 0
+    sizes = y[usable].abs()
+    own, mine = ((t[usable] - y[usable]).abs() / sizes for t in (e, x))
+    for quantile in QUANTILES:
+        limit = max(FACTOR * float(own.quantile(quantile)), bounds.cap_max)
+        # Noise of the permitted size may reach this far into the smallest elements.
+        if bounds.floor_rms <= bounds.cap_max * (1 - quantile) and mine.quantile(quantile) > limit:
+            at = int(usable.nonzero()[int(mine.argmax())]) * step
+            return float(mine.quantile(quantile)), limit, at
+    return 0.0, 1.0, 0
 
 
 def _compare_exact(path: str, eager: torch.Tensor, actual: torch.Tensor) -> OutputError:

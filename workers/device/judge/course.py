@@ -24,13 +24,15 @@ from workers.device.judge.timed import TimedStage
 from workers.device.judge.verify import (
     Verified,
     authorship_findings,
+    claimed_calls,
+    computing_calls,
     same_structure,
     stub_breaks_output,
-    torch_calls,
     verify_case,
 )
+from workers.device.judge.whereabouts import Whereabouts
 from workers.protocol.diagnostics import Finding
-from workers.protocol.problem import Stage
+from workers.protocol.problem import OpPolicy, Stage
 from workers.protocol.verdict import Authorship, Correctness, Evaluation, Status, Timing
 
 START_LIMIT_S = 60.0
@@ -50,6 +52,7 @@ class Course:
         self.parts: dict[str, Any] = {}
         self.findings: list[Finding] = []
         self.durations: dict[str, float] = {}
+        self.claimed: list[str] = []
 
     # -- the frame -----------------------------------------------------------------------------
 
@@ -294,7 +297,8 @@ class Course:
         breaks, stub_ms = True, 0.0
         if stub is not None:
             breaks, stub_ms = stub_breaks_output(self.bench, stub, expected, contents, precision)
-        calls = torch_calls(self.bench, candidate, build.namespace)
+        self.claimed = claimed_calls(self.bench, candidate)
+        calls = computing_calls(self.claimed, build.namespace)
         self.findings += authorship_findings(self.job.spec.op_policy, build.style, breaks, calls)
         typical = statistics.median(self.seen.candidate_ms)
         share = None
@@ -302,6 +306,12 @@ class Course:
             share = 1 - max(stub_ms - self.noop.at(1), 0.0) / (typical - self.noop.at(1))
             share = round(min(max(share, 0.0), 1.0), 4)
         self.parts["authorship"] = Authorship(breaks, share, tuple(calls))
+
+    def _whereabouts(self) -> Whereabouts | None:
+        """Where kernels only may compute, calls are looked at from outside."""
+        library = self.files.library.get("library.so", b"")
+        kernels_only = self.job.spec.op_policy is OpPolicy.KERNELS_ONLY
+        return Whereabouts(library) if library and kernels_only else None
 
     def _strangers(self, candidate: RunnerLink) -> None:
         if processes.strangers(candidate.pid):
@@ -321,7 +331,16 @@ class Course:
             # It has the candidate's code in it, so it must not even wait while the clock runs.
             processes.kill(stub.pid)
         candidate = self.links["candidate"]
-        stage = TimedStage(self.job, self.bench, candidate, self.noop, self.canary, self.findings)
+        stage = TimedStage(
+            self.job,
+            self.bench,
+            candidate,
+            self.noop,
+            self.canary,
+            self.findings,
+            self._whereabouts(),
+            self.claimed,
+        )
         try:
             self.parts["memory"] = stage.memory()
             timing, checked = stage.run(self.seen)

@@ -11,7 +11,7 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,10 +121,20 @@ class RunnerLink:
         except (PeerGone, PeerSilent) as error:
             raise self._lost(error) from error
 
-    def go(self, index: int, kind: Kind = Kind.GO) -> bytes:
-        """One go token; returns the packed output records. The hot path of the clock."""
+    def go(
+        self,
+        index: int,
+        kind: Kind = Kind.GO,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> bytes:
+        """One go token; returns the packed output records. The hot path of the clock.
+
+        `meanwhile` is done while the runner works.
+        """
         try:
             self.channel.send(kind, index)
+            if meanwhile is not None:
+                meanwhile()
             frame = self.channel.receive(MAX_OUTPUTS * OUTPUT.size)
             if frame.kind is Kind.DONE and frame.index == index:
                 return frame.body

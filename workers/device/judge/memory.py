@@ -70,7 +70,7 @@ def _transfer(name: str, pid: int, remote: int, local: int, length: int) -> None
 def gather_into(pid: int, addresses: Sequence[int], size: int, local: int) -> None:
     """Copy `size` bytes from each address of process `pid`, one after the other, to our address `local`."""
     mine = _IoVec(local, size * len(addresses))
-    theirs = (_IoVec * len(addresses))(*((address, size) for address in addresses))
+    theirs = (_IoVec * len(addresses))(*(_IoVec(address, size) for address in addresses))
     moved = _libc.process_vm_readv(pid, ctypes.byref(mine), 1, theirs, len(addresses), 0)
     if moved != size * len(addresses):
         code = ctypes.get_errno()

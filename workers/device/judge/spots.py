@@ -13,6 +13,7 @@ kernel shows no page map, the pages are not looked at.
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -85,22 +86,31 @@ def _offsets(place: OutputPlace, marks: Sequence[float]) -> list[int]:
     return offsets
 
 
-def differ(eager: Spots, mine: Spots, whole: list[torch.Tensor], precision: Precision) -> bool:
+def size_of(whole: torch.Tensor) -> float:
+    """Root mean square of the finite elements of an output: the measure for its small elements."""
+    if not whole.dtype.is_floating_point or not whole.numel():
+        return 0.0
+    size = float(torch.linalg.vector_norm(whole)) / math.sqrt(whole.numel())
+    if math.isfinite(size):
+        return size
+    usable = whole[torch.isfinite(whole)].double()
+    return float(usable.square().mean().sqrt()) if usable.numel() else 0.0
+
+
+def differ(eager: Spots, mine: Spots, sizes: Sequence[float], precision: Precision) -> bool:
     """Whether a call's marked elements are clearly others than eager's.
 
-    `whole` are eager's outputs of the compared call: their size is the measure for small elements.
+    `sizes` are those of eager's outputs of the compared call (`size_of`), taken once for a whole block.
     """
     if len(eager.values) != len(mine.values):
         return True
     return any(
-        _differ(e, m, w, precision)
-        for e, m, w in zip(eager.values, mine.values, whole, strict=True)
+        _differ(e, m, size, precision)
+        for e, m, size in zip(eager.values, mine.values, sizes, strict=True)
     )
 
 
-def _differ(
-    eager: torch.Tensor, mine: torch.Tensor, whole: torch.Tensor, precision: Precision
-) -> bool:
+def _differ(eager: torch.Tensor, mine: torch.Tensor, size: float, precision: Precision) -> bool:
     if eager.dtype != mine.dtype or eager.shape != mine.shape:
         return True
     if not eager.dtype.is_floating_point:
@@ -109,8 +119,6 @@ def _differ(
     if not torch.equal(finite, torch.isfinite(mine)):
         return True
     e, m = eager[finite].double(), mine[finite].double()
-    usable = whole[torch.isfinite(whole)].double()
-    size = float(usable.square().mean().sqrt()) if usable.numel() else 0.0
     limit = SLACK * bounds_for(eager.dtype, precision).cap_max
     return bool(((e - m).abs() > limit * e.abs().clamp_min(max(size, 1e-300))).any())
 

@@ -20,7 +20,7 @@ from workers.device.judge.clock import (
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
 from workers.device.judge.quiet import Canary
-from workers.device.judge.spots import UNWRITTEN, differ, misplaced
+from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
 from workers.device.judge.whereabouts import CALLS, SHORTEST_MS, Whereabouts
 from workers.evaluation.score import Line, half_width, scaled
@@ -123,8 +123,9 @@ class TimedStage:
         wrong = timed_check(names, self.job.request.precision, eager, mine)
         if wrong:
             raise Ended(Status.INCORRECT, f"{wrong}.")
+        sizes = [size_of(whole) for whole in eager.outputs]
         pairs = zip(eager.spots, mine.spots, strict=True)
-        if any(differ(e, m, eager.outputs, self.job.request.precision) for e, m in pairs):
+        if any(differ(e, m, sizes, self.job.request.precision) for e, m in pairs):
             raise Ended(
                 Status.INCORRECT, "A call of a timed block left its output wrong or unfinished."
             )

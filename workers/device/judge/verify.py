@@ -190,12 +190,16 @@ def stub_breaks_output(
         return True, 0.0
 
 
-def torch_calls(bench: Bench, candidate: RunnerLink, namespace: str) -> list[str]:
-    """Compute operators of torch that the candidate's process says it called: a claim."""
+def claimed_calls(bench: Bench, candidate: RunnerLink) -> list[str]:
+    """Operators of torch that the candidate's process says it called: a claim."""
     reply = candidate.command("torch_calls", bench.call_limit_s, index=0)
     candidate.release()
     with candidate.claims():
-        calls = [str(name)[:100] for name in list(reply["calls"])[:MOST_CALLS]]
+        return [str(name)[:100] for name in list(reply["calls"])[:MOST_CALLS]]
+
+
+def computing_calls(calls: list[str], namespace: str) -> list[str]:
+    """Those of the claimed operators that compute and are not the candidate's own."""
     return sorted(
         name
         for name in calls
