@@ -215,9 +215,11 @@ class Shell:
             if why:
                 await asyncio.to_thread(desk.end_command, before)
                 await asyncio.wait([working], timeout=_LAST_ANSWER_S)
-                if not working.done():  # nobody is there to answer, and a late answer would confuse
-                    await asyncio.to_thread(desk.process.kill)
                 await self._last_judgements()
+            answer = working.result() if working.done() else {}
+            if not answer:
+                # Nobody is there to answer, or a late answer would be taken for that of the next command.
+                await asyncio.to_thread(desk.process.kill)
         except BaseException:
             await asyncio.to_thread(desk.end_command, before)
             raise
@@ -225,7 +227,7 @@ class Shell:
             loop.remove_reader(output.source)
             working.cancel()
         output.drain()
-        return (None, why) if why else _outcome(working.result())
+        return (None, why) if why else _outcome(answer)
 
     async def _watch(
         self, working: asyncio.Task[dict[str, object]], seconds: float, output: Output
