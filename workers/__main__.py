@@ -114,11 +114,11 @@ def open_shell(options: argparse.Namespace, config: WorkerConfig) -> int:
 def doctor(config: WorkerConfig) -> int:
     """Say what this machine offers the judge and what is missing."""
     choice = choose(config.sandbox)
-    forked = forked_kind(config.sandbox, choice.kind)
+    forked = forked_kind(config.sandbox, choice.kind) if choice.kind else ""
     info = device_info(Target.CPU, 1)
     lines = [
         f"sandbox   {choice.kind or 'none works'}",
-        f"runners   {f'forks in {forked}' if forked else 'programs of their own, slower to start'}",
+        *([f"runners   forks in {forked}"] if forked else []),
         f"torch     {installed_torch(config.python)} ({config.python})",
         f"device    {info.name}, {info.cores} cores, {info.l2_bytes // 1024} KiB L2",
         f"artifacts {config.artifacts}",
