@@ -1,4 +1,4 @@
-"""`python -m workers evaluate|inspect|baseline|shell|doctor`: the judge on the command line.
+"""`python -m workers evaluate|inspect|baseline|repeat|shell|doctor`: the judge on the command line.
 
 Exit codes: 0 passed, 1 any other verdict about the candidate, 2 wrong usage or unreadable input,
 3 infrastructure (nothing is said about the candidate). `shell` ends as its last command did.
@@ -18,6 +18,7 @@ from workers.evaluation.config import WorkerConfig, config_from_environment
 from workers.evaluation.crew import forked_kind
 from workers.evaluation.device import device_info, installed_torch
 from workers.evaluation.folders import FolderError, read_folder
+from workers.evaluation.repeat import repeat
 from workers.evaluation.report import as_text
 from workers.evaluation.run import evaluate, put_workspace
 from workers.evaluation.workbench import Workbench
@@ -34,6 +35,7 @@ STAGES = {
     "evaluate": (Stage.BUILD, Stage.VERIFY, Stage.TIME),
     "inspect": (Stage.INSPECT,),
     "baseline": (Stage.BASELINE,),
+    "repeat": (Stage.BUILD, Stage.VERIFY, Stage.TIME),
 }
 
 
@@ -45,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
             return doctor(config)
         if options.command == "shell":
             return open_shell(options, config)
+        if options.command == "repeat":
+            return judge_often(options, config)
         evaluation = judge_folder(options, config)
     except (FolderError, ProtocolError, ValueError) as error:
         print(f"workers: {error}", file=sys.stderr)
@@ -61,6 +65,11 @@ def main(arguments: list[str] | None = None) -> int:
 def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluation:
     """Evaluate a workspace folder; the reference is its own model.py unless --problem names another."""
     store = FolderStore(config.artifacts)
+    return evaluate(request_of(options, store), store, config)
+
+
+def request_of(options: argparse.Namespace, store: FolderStore) -> EvaluateRequest:
+    """What the command line asks for, with the folder's files in the store."""
     files = read_folder(options.folder)
     if options.problem is not None:
         reference = read_folder(options.problem)
@@ -84,7 +93,7 @@ def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluatio
         snapshot = ""
     else:
         problem, snapshot = put_workspace(store, files)
-    request = EvaluateRequest(
+    return EvaluateRequest(
         problem=problem,
         snapshot=snapshot,
         stages=stages,
@@ -92,7 +101,26 @@ def judge_folder(options: argparse.Namespace, config: WorkerConfig) -> Evaluatio
         tier=Tier(options.tier),
         precision=spec.precision,
     )
-    return evaluate(request, store, config)
+
+
+def judge_often(options: argparse.Namespace, config: WorkerConfig) -> int:
+    """Judge the same folder again and again and say how well the speed-up repeats."""
+    store = FolderStore(config.artifacts)
+
+    def tell(evaluation: Evaluation) -> None:
+        if not options.json:
+            print(evaluation.summary, flush=True)
+
+    found = repeat(request_of(options, store), store, config, options.times, tell)
+    if options.json:
+        print(to_json(found).decode())
+    else:
+        print(
+            f"{len(found.speedups)} of {found.judged} measured, coefficient of variation of the speed-up "
+            f"{found.variation:.1%}; {found.covered} intervals hold the median; "
+            f"{found.kernel_ms:.2f} ms a call, {found.seconds:.1f} s a verdict"
+        )
+    return 0 if found.speedups else 1
 
 
 def open_shell(options: argparse.Namespace, config: WorkerConfig) -> int:
@@ -141,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
         "compile": "build only",
         "inspect": "look at the problem alone: operators, work, eager time",
         "baseline": "torch.compile beside eager",
+        "repeat": "judge the same folder several times: does the speed-up repeat?",
     }
     for name, text in helps.items():
         command = commands.add_parser(name, help=text)
@@ -149,6 +178,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--target", choices=[t.value for t in Target])
         command.add_argument("--tier", choices=[t.value for t in Tier], default=Tier.QUICK.value)
         command.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    commands.choices["repeat"].add_argument("--times", type=int, default=20, metavar="N")
     shell = commands.add_parser(
         "shell", help="open a folder as a workspace: a sandboxed shell with the judge's commands"
     )
