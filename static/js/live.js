@@ -77,10 +77,12 @@ function showThatNothingFollows() {
   if (noFiles) {
     noFiles.textContent = "No files were written.";
   }
-  // A session that never began had a problem that was refused, or was stopped before; without a
-  // measured ratio there is none to wait for.
-  if (data.started === null && data.state === "failed" && data.baseline === null) {
-    find("compile-interval").textContent = "not measured";
+  // A session that failed before it began had a problem that was refused.
+  if (data.started === null && data.state === "failed") {
+    find("change-file").hidden = false;
+    if (data.baseline === null) {
+      find("compile-interval").textContent = "not measured";
+    }
   }
 }
 

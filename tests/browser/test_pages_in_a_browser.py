@@ -88,6 +88,34 @@ def test_an_example_takes_the_place_of_typed_text_and_gives_it_back(page: Page) 
     expect(text).to_have_value("class Mine: pass")
 
 
+def test_what_an_example_filled_in_goes_when_its_text_is_replaced(page: Page) -> None:
+    page.goto("/problems/new/")
+    text, spec = page.get_by_label("model.py", exact=True), page.locator("#id_spec")
+    button = page.get_by_role("button", name="Gated RMS norm")
+    button.click()
+    given = spec.input_value()
+    assert "threads" in given or "title" in given
+    text.fill(driving.example("gated_rms_norm").replace("1e-6", "1e-5"))
+    expect(spec).to_have_value(given)
+    expect(button).to_have_attribute("aria-pressed", "true")
+    text.fill("class Mine: pass")
+    expect(spec).to_have_value("")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    button.click()
+    spec.fill("threads = 1  # mine")
+    text.fill("class Mine: pass")
+    expect(spec).to_have_value("threads = 1  # mine")
+
+
+def test_text_that_is_too_large_stays_where_it_is(page: Page) -> None:
+    page.goto("/problems/new/")
+    page.get_by_label("model.py", exact=True).evaluate("area => (area.value = '#'.repeat(300000))")
+    page.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("alert")).to_contain_text("300,000 bytes; 262,144 are allowed")
+    size = "area => area.value.length"
+    assert page.get_by_label("model.py", exact=True).evaluate(size) == 300_000
+
+
 def test_a_chosen_file_can_be_read_before_it_is_sent(page: Page) -> None:
     page.goto("/problems/new/")
     chooser = page.locator("input[type=file]")

@@ -33,6 +33,8 @@ def interval(low: float, high: float) -> str:
 
 def milliseconds(value: float) -> str:
     """A time per call or a short duration, in the unit that needs no zeros."""
+    if value < 0.001:
+        return "under 1 µs"
     if value < 0.1:
         return f"{significant(value * 1000)} µs"
     if value < 1000:

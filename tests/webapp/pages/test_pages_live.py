@@ -88,12 +88,14 @@ def test_nothing_follows_on_a_problem_that_was_refused(clients: Clients, people:
     page = clients.owner.get(session.get_absolute_url()).content.decode()
     assert "follows" in page
     assert page.count("It begins when the judge has checked the problem.") == 2
+    assert '<span data-show="change-file" hidden>' in page
     record_admission(problem.pk, False, "It is random.")
     assert claim("host") is None
     page = clients.owner.get(session.get_absolute_url()).content.decode()
     assert "follows" not in page
     assert "The files appear here" not in page.split("<template")[0]
     assert "No files were written." in page
+    assert '<span data-show="change-file">' in page
     assert f'href="/problems/new/?from={problem.pk}"' in page
 
 
