@@ -32,6 +32,10 @@ from workers.workspace.pybind import BINDING_CPP, binding_sources, with_defaults
 
 _LAST_LINES = 6
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
+_TORCH_HEADER = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[<\"]((?:(?:torch|ATen|c10|pybind11)/[^>\"\n]+|[./]*binding_registry\.h))[>\"]",
+    re.MULTILINE,
+)
 _TORCH_LIBRARY = "libtorch_cpu.so"
 _PYBIND_LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
 
@@ -178,6 +182,7 @@ def pybind_style(
     """Kernels and the author's own bindings, as one Python extension named `cuda_extension`."""
     full = with_defaults(files)
     sources, bindings = kernel_sources(full, Target.CPU), binding_sources(full)
+    shop.say(_misplaced_headers(sources, full), BuildStatus.COMPILE_ERROR)
     runs = {path: recipes.kernel(path, full) for path in sources}
     runs |= {path: recipes.written_binding(path, full, torch) for path in bindings}
     objects = shop.run(runs, BuildStatus.COMPILE_ERROR)
@@ -201,6 +206,21 @@ def pybind_style(
         f"which runs here but cannot be exported; describe the kernels in {MANIFEST_PATH} for that."
     )
     return Libraries(linked["library"], linked["stub"], summary)
+
+
+def _misplaced_headers(sources: list[str], files: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
+    """Kernels that include what only bindings may; the compiler would only say that there is no such file."""
+    found = []
+    for path in sources:
+        match = _TORCH_HEADER.search(files[path].decode(errors="replace"))
+        if match:
+            line = files[path].count(b"\n", 0, match.start()) + 1
+            text = (
+                f"kernels are compiled without torch, so {match[1]} cannot be included here; put what "
+                f"needs it into {path.removesuffix('.cpp')}_binding.cpp"
+            )
+            found.append(Diagnostic("audit", Severity.ERROR, text, file=path, line=line))
+    return tuple(found)
 
 
 def _stub_of(kernels: Mapping[str, bytes], bindings: Mapping[str, bytes]) -> str:
