@@ -11,6 +11,7 @@ import enum
 import json
 import socket
 import struct
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +125,7 @@ class Channel:
             raise BadFrame(f"unknown frame kind {kind}") from error
 
     def set_timeout(self, seconds: float | None) -> None:
-        """Limit every single wait on the socket; None waits for ever."""
+        """Limit each wait for a peer, and for the rest of what it has begun to send; None waits for ever."""
         self.sock.settimeout(seconds)
 
     def close(self) -> None:
@@ -133,6 +134,7 @@ class Channel:
     def _read(self, length: int) -> bytes:
         parts: list[bytes] = []
         missing = length
+        begun = 0.0
         while missing:
             try:
                 part = self.sock.recv(min(missing, 1 << 20))
@@ -144,6 +146,11 @@ class Channel:
                 raise PeerGone("the peer closed the connection")
             parts.append(part)
             missing -= len(part)
+            if missing:
+                begun = begun or time.monotonic()
+                limit = self.sock.gettimeout()
+                if limit is not None and time.monotonic() - begun > limit:
+                    raise PeerSilent("what it began to send did not end in time")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -240,7 +240,7 @@ class Course:
         extra = sorted(set(theirs) - set(mine))
         different = sorted(k for k in set(mine) & set(theirs) if mine[k] != theirs[k])
         parts = [
-            f"{word} {', '.join(names[:5])}"
+            f"{word} {', '.join(name[:60] for name in names[:5])}"
             for word, names in (
                 ("missing", missing),
                 ("not in Model:", extra),

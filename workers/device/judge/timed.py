@@ -95,7 +95,7 @@ class TimedStage:
         self._threads()
         complaint = self.whereabouts.complaint(self.claimed) if self.whereabouts else ""
         if complaint:
-            self.findings.append(Finding("foreign_code", complaint, True))
+            self._reject("foreign_code", complaint)
         return self._timing(measured), self.checked
 
     def memory(self) -> Memory:
