@@ -147,7 +147,7 @@ def test_only_the_authors_files_can_be_changed(bench):
 
 
 def test_nothing_of_the_machine_is_there_but_the_toolchain_and_python(bench):
-    hidden = "/root/.bashrc /home/* /etc/shadow /var/log /run/* /proc/1/environ"
+    hidden = "/root/.bashrc /home/* /etc/shadow /var/log /run/*"
     bench.run(f"cat {hidden} 2>/dev/null")
     assert bench.said == b""
     assert (
