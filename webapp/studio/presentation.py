@@ -69,6 +69,18 @@ class ProblemPage:
     our_fault: bool
     """Whether it was refused because the judge could not look at it."""
 
+    @property
+    def mutants_caught(self) -> int:
+        """Wrong answers that the problem's comparison refused."""
+        tried = self.inspection.mutants if self.inspection else ()
+        return sum(mutant.caught for mutant in tried)
+
+    @property
+    def mutants_missed(self) -> list[str]:
+        """Wrong answers that it let pass, by name."""
+        tried = self.inspection.mutants if self.inspection else ()
+        return [mutant.name for mutant in tried if not mutant.caught]
+
 
 @dataclass(frozen=True)
 class LivePage:

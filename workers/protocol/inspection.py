@@ -51,6 +51,16 @@ class GraphNode:
 
 
 @dataclass(frozen=True)
+class Mutant:
+    """A wrong answer that was put to the problem's comparison."""
+
+    name: str
+    """`zeros`, `half precision (float16)`, `without fc.bias` …"""
+    caught: bool
+    """False where the comparison let it pass: what a lazy kernel could do unnoticed."""
+
+
+@dataclass(frozen=True)
 class Inspection:
     """The graph of one call of the reference's `forward`, and what it costs."""
 
@@ -72,5 +82,7 @@ class Inspection:
     input_names: tuple[str, ...] = ()
     """Argument names of `forward`, in order."""
     notes: tuple[str, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
+    """Wrong answers that were tried; empty in inspections from before they were."""
     version: int = 1
     extra: dict[str, Json] = field(default_factory=dict)

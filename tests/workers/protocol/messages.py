@@ -13,7 +13,7 @@ from workers.protocol.codec import to_json
 from workers.protocol.diagnostics import Diagnostic, Finding, Severity
 from workers.protocol.events import Event, EventKind
 from workers.protocol.files import FileEntry, FileManifest
-from workers.protocol.inspection import GraphNode, GraphValue, Inspection, TensorInfo
+from workers.protocol.inspection import GraphNode, GraphValue, Inspection, Mutant, TensorInfo
 from workers.protocol.ops import (
     ElementType,
     InputKind,
@@ -104,6 +104,7 @@ INSPECTION = Inspection(
     output_structure="tensor",
     flops=128,
     bytes_moved=1024,
+    mutants=(Mutant("zeros", True), Mutant("without bias", False)),
     eager_ms=4.5,
     floor_ms=0.125,
     torch_version="2.13.0+cpu",

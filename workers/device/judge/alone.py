@@ -9,6 +9,7 @@ import time
 
 import torch
 
+from workers.device.judge import mutants
 from workers.device.judge.bench import Bench
 from workers.device.judge.clock import Alternation, BlockResult, longest_block, run_block
 from workers.device.judge.compare import Expectation, compare
@@ -17,7 +18,7 @@ from workers.device.judge.job import Ended, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
 from workers.device.judge.timed import QUICK_PRECISE, honest_ratio, unmeasured_above
 from workers.protocol.codec import ProtocolError, from_data
-from workers.protocol.inspection import Inspection
+from workers.protocol.inspection import Inspection, Mutant
 from workers.protocol.problem import Precision, Stage
 from workers.protocol.verdict import Baseline, Status
 
@@ -27,6 +28,12 @@ BASELINE_BUDGET_S = 4.0
 
 class ProblemCourse(Course):
     """Admission: does the problem run, is it deterministic, does it depend on its inputs; its graph."""
+
+    values: dict[str, torch.Tensor]
+    """The parameters that the reference has."""
+    inputs: list[torch.Tensor]
+    """Contents of input set 0 when the problem was loaded."""
+    tried: tuple[Mutant, ...] = ()
 
     def _stages(self) -> None:
         with self._timed("load"):
@@ -52,9 +59,10 @@ class ProblemCourse(Course):
 
     def _load_alone(self, links: list[RunnerLink]) -> None:
         self.load_problem()
-        self.bench.load_parameters(links, self.bench.draw_parameters())
+        self.values = self.bench.draw_parameters()
+        self.bench.load_parameters(links, self.values)
         self.bench.allocate(links, 2)
-        self.bench.fill([0, 1])
+        self.inputs = self.bench.fill([0, 1])[0]
         try:
             self.bench.learn_structure()
         except RunnerFailure as failure:
@@ -87,6 +95,21 @@ class ProblemCourse(Course):
                 )
         if all(_same(a, b) for a, b in zip(first, other, strict=True)):
             raise _refuse("The output does not depend on the inputs, so any constant would pass.")
+        self._try_mutants(first, other)
+
+    def _try_mutants(self, first: list[torch.Tensor], other: list[torch.Tensor]) -> None:
+        """Put wrong answers to the comparison; refuses the problem where the laziest ones pass."""
+        bench, precision = self.bench, self.job.request.precision
+        expected, _ = bench.expect(0, first)
+        tried = []
+        for name, outputs in mutants.simple_mutants(bench, first, other, self.inputs).items():
+            if not mutants.caught(expected, outputs, precision):
+                raise _refuse(mutants.ADVICE[name])
+            tried.append(Mutant(name, True))
+        tried += mutants.halves(bench, self.values, self.inputs, expected, precision)
+        tried += mutants.without_parameters(bench, self.values, expected, precision)
+        bench.load_parameters([self.reference], self.values)
+        self.tried = tuple(tried)
 
     def _inspect(self) -> None:
         bench = self.bench
@@ -113,6 +136,7 @@ class ProblemCourse(Course):
             torch_version=self.reference.torch_version,
             constructor=tuple(bench.constructor),
             input_names=tuple(bench.argument_names),
+            mutants=self.tried,
         )
 
     def _baseline(self, compiled: RunnerLink) -> None:

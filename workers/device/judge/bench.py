@@ -159,10 +159,14 @@ class Bench:
             own = self._drawn_once() if self.structured else self.drawn[0]
             tensors = [self._content(position, own) for position in range(len(self.specs))]
             for link in self.links:
-                for address, tensor in zip(self.addresses[link.role][index], tensors, strict=True):
-                    link.write(int(address), tensor)
+                self.write(link, index, tensors)
             contents.append(tensors)
         return contents
+
+    def write(self, link: RunnerLink, index: int, tensors: Sequence[torch.Tensor]) -> None:
+        """Write these contents into one input set of one runner."""
+        for address, tensor in zip(self.addresses[link.role][index], tensors, strict=True):
+            link.write(int(address), tensor)
 
     def unchanged(self, link: RunnerLink, index: int, contents: list[torch.Tensor]) -> bool:
         """Whether a call left its inputs as they were."""
