@@ -14,6 +14,7 @@ from workers.device.judge.clock import (
     Alternation,
     BlockResult,
     Measurement,
+    choose_lengths,
     longest_block,
     overlapping,
 )
@@ -22,7 +23,7 @@ from workers.device.judge.link import RunnerLink
 from workers.device.judge.quiet import Canary
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
-from workers.device.judge.whereabouts import CALLS, SHORTEST_MS, Whereabouts
+from workers.device.judge.whereabouts import SHORTEST_MS, Whereabouts
 from workers.evaluation.score import Line, half_width, scaled
 from workers.protocol.diagnostics import Finding
 from workers.protocol.verdict import Memory, Ratio, Status, Timing
@@ -137,7 +138,8 @@ class TimedStage:
         call_ms = max(mine.net_ms - self.noop.at(mine.calls), 0.0) / mine.calls
         if self.whereabouts is None or call_ms < SHORTEST_MS or secrets.randbelow(2):
             return
-        sets = list(range(min(CALLS, len(self.bench.addresses[self.candidate.role]))))
+        longest = len(self.bench.addresses[self.candidate.role])
+        sets = secrets.SystemRandom().sample(range(longest), choose_lengths(longest)[0])
         self.bench.fill(sets)
         self.whereabouts.block(self.candidate, sets, call_ms, self.bench.call_limit_s)
 

@@ -13,6 +13,7 @@ candidate may do; the interpreter's own time, which is the candidate's loss.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import secrets
 import time
@@ -23,12 +24,13 @@ from pathlib import Path
 
 from workers.device.judge.link import RunnerFailure, RunnerLink
 
-SHORTEST_MS = 0.2
+SHORTEST_MS = 0.3
 """Calls below are not looked at: most moments would hit the loop around them."""
 FEWEST = 24
 """Samples of computing code without which nothing is said."""
 FOREIGN_SHARE, FOREIGN_SHARE_WITH_COPIES = 0.25, 0.9
-CALLS = 6
+LOOKS = 4
+"""Moments in one call."""
 MOVING_CALLS = frozenset(
     f"aten::{name}" for name in ("copy_", "clone", "contiguous", "_to_copy", "fill_", "zero_")
 )
@@ -79,22 +81,28 @@ class Whereabouts:
         )
 
     def block(self, link: RunnerLink, sets: Sequence[int], call_ms: float, limit_s: float) -> None:
-        """Run one block on a standing runner and look where it is, once per call, at a random moment."""
+        """Run one block on a standing runner and look where it is in one secret call, at random moments.
+
+        The block ends with that call, so that a candidate that notices has nothing left to behave in.
+        """
         link.set_timeout(limit_s)
         link.thaw()
-        for index in sets:
-            wait_s = secrets.randbelow(1000) / 1000 * call_ms / 1e3
-            link.go(index, meanwhile=functools.partial(self._look_after, link, wait_s))
+        last = secrets.randbelow(len(sets))
+        for index in sets[:last]:
+            link.go(index)
+        link.go(sets[last], meanwhile=functools.partial(self._look, link, call_ms))
         link.freeze()
         link.release()
         link.freeze()
 
-    def _look_after(self, link: RunnerLink, wait_s: float) -> None:
-        time.sleep(wait_s)
-        link.freeze()
-        for counter in counters(link.pid):
-            self.samples[self._kind(link, counter)] += 1
-        link.thaw()
+    def _look(self, link: RunnerLink, call_ms: float) -> None:
+        moments = sorted(secrets.randbelow(1000) * call_ms / 1e6 for _ in range(LOOKS))
+        for before, moment in itertools.pairwise([0.0, *moments]):
+            time.sleep(moment - before)
+            link.freeze()
+            for counter in counters(link.pid):
+                self.samples[self._kind(link, counter)] += 1
+            link.thaw()
 
     def _kind(self, link: RunnerLink, counter: int) -> str:
         mapping = self._mapping(link.pid, counter)
