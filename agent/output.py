@@ -65,3 +65,12 @@ def printable(content: bytes) -> str:
     """Text for people: no colours, no bells, no bytes that a database refuses."""
     text = _COLOUR.sub("", content.decode(errors="replace")).replace("\r\n", "\n")
     return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def excerpt(content: bytes, most: int) -> str:
+    """All of a short text, or the head and the tail of a long one, `most` bytes together."""
+    if len(content) <= most:
+        return printable(content)
+    head, tail = content[: most * 2 // 3], content[-(most // 3) :]
+    left_out = len(content) - len(head) - len(tail)
+    return f"{printable(head)}\n[... {left_out:,} bytes left out ...]\n{printable(tail)}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from agent.errors import Refusal
 from agent.evaluator import Judged
-from agent.output import FLOOD_BYTES, Output, printable
+from agent.output import FLOOD_BYTES, Output
 from agent.tools.report import describe
 from agent.workspace import Workspace
 from workers.protocol.problem import Stage
@@ -126,7 +126,7 @@ class Shell:
         finally:
             await asyncio.to_thread(desk.go_on)
 
-    async def run(self, command: str, seconds: float, shown_chars: int) -> Ran:
+    async def run(self, command: str, seconds: float, shown_bytes: int) -> Ran:
         """Run a command and wait for its end, `seconds` at most, not counting the judge's own time.
 
         Raises `Refusal` where there can be no shell, and whatever ended the session meanwhile.
@@ -145,7 +145,7 @@ class Shell:
         notes += [note for note in (ending, *problems) if note and note not in notes]
         changed = tuple(sorted(self._changed))
         ran = Ran(code, output.kept(), "", changed, notes, self._verdicts)
-        if len(printable(ran.output)) > shown_chars or output.total > len(ran.output):
+        if output.total > shown_bytes:
             ran.kept_as = await asyncio.to_thread(self._keep, opened.mirror, ran)
         if opened.desk.process.poll() is not None:
             notes.append(
@@ -166,7 +166,7 @@ class Shell:
         for task in self._judging:
             task.cancel()
         if opened is not None:
-            opened.counter.close()
+            await opened.counter.close()
             await asyncio.to_thread(opened.mirror.close)
             await asyncio.to_thread(opened.desk.close)
 
@@ -196,7 +196,7 @@ class Shell:
         counter = Counter(desk.token, self._ask)
         self._open = _Open(desk, Mirror(desk.folder, desk.owner), counter)
         assert desk.listener is not None
-        await counter.open(desk.listener)
+        counter.open(desk.listener)
         news, self._news = self._news, ""
         if news:
             await self._say(news)

@@ -12,8 +12,8 @@ from workers.workspace.layout import PROBLEM_FILES, check_author_path, snapshot_
 
 SKILL = "SKILL.md"
 
-_MAX_OUTPUTS = 20
-"""Long outputs of commands that are kept for reading; the oldest go first."""
+_MAX_OUTPUT_BYTES = 16 << 20
+"""Of long outputs of commands that are kept for reading; the oldest go first."""
 
 
 def template_files() -> dict[str, bytes]:
@@ -46,8 +46,8 @@ class Workspace:
         return manifest_of(self._author).digest if self._author else ""
 
     def paths(self) -> list[str]:
-        """All files, sorted."""
-        return sorted({*self._fixed, *self._author, *self._outputs})
+        """All files but the outputs of commands, sorted."""
+        return sorted({*self._fixed, *self._author})
 
     def read(self, path: str) -> str:
         """The text of a file; raises `Refusal` where there is none."""
@@ -83,8 +83,8 @@ class Workspace:
     def keep_output(self, path: str, content: bytes) -> None:
         """Keep what a command printed, for `read`; it is no part of a snapshot."""
         self._outputs[path] = content
-        for old in list(self._outputs)[:-_MAX_OUTPUTS]:
-            del self._outputs[old]
+        while sum(map(len, self._outputs.values())) > max(_MAX_OUTPUT_BYTES, len(content)):
+            del self._outputs[next(iter(self._outputs))]
 
     def _refuse_strange(self, path: str) -> None:
         try:

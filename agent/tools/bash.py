@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agent.errors import Refusal
-from agent.output import printable
+from agent.output import excerpt
 from agent.shell import Ran
-from agent.tools.base import Bench, Observation, Tool, trim
+from agent.tools.base import Bench, Observation, Tool
 from agent.tools.judging import compact
 from workers.protocol.codec import Json
 
-_SHOWN_CHARS = 9000
+_SHOWN_BYTES = 9000
 _MOST_SECONDS = 900.0
 
 
@@ -42,7 +42,7 @@ class Bash(Tool[BashForm]):
             raise Refusal(f"`seconds` must be above 0 and at most {_MOST_SECONDS:g}")
         if bench.shell is None:
             raise Refusal("this session has no shell; use the other tools")
-        ran = await bench.shell.run(arguments.command, arguments.seconds, _SHOWN_CHARS)
+        ran = await bench.shell.run(arguments.command, arguments.seconds, _SHOWN_BYTES)
         verdicts = [compact(judged) for judged in ran.verdicts]
         data: dict[str, Json] = {"exit_code": ran.code, "verdicts": verdicts}
         return Observation(_text(ran), _summary(ran), data)
@@ -59,10 +59,8 @@ def _text(ran: Ran) -> str:
 
 
 def _shown(ran: Ran) -> str:
-    text = printable(ran.output)
-    if not ran.kept_as:
-        return text
-    return f"{trim(text, _SHOWN_CHARS)}\n[all of the output is in {ran.kept_as}]"
+    text = excerpt(ran.output, _SHOWN_BYTES)
+    return f"{text}\n[all of the output is in {ran.kept_as}]" if ran.kept_as else text
 
 
 def _summary(ran: Ran) -> str:

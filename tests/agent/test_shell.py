@@ -228,7 +228,7 @@ async def test_the_whole_of_a_long_output_can_be_read(play):
     assert "all of the output is in outputs/1.txt" in seen[0].text
     assert seen[0].text.startswith("1\n2\n")
     assert "100000" in seen[0].text
-    assert "characters left out" in seen[0].text
+    assert "bytes left out" in seen[0].text
     assert "  50000" in seen[1].text
     assert seen[2].text == "60000"
 

@@ -56,6 +56,18 @@ async def test_an_unknown_tool_is_answered_with_the_names_of_all(bench):
         ("edit", {"path": "model_new.py", "old": "c = 1", "new": ""}, "does not hold that text"),
         ("edit", {"path": "model_new.py", "old": "= 1", "new": "= 2"}, "2 times"),
         ("edit", {"path": "model_new.py", "old": "", "new": "= 2"}, "empty"),
+        ("multi_edit", {"path": "model_new.py", "edits": []}, "is empty"),
+        ("multi_edit", {"path": "model_new.py", "edits": [{"old": "a = 1"}]}, "'new' is missing"),
+        (
+            "multi_edit",
+            {
+                "path": "model_new.py",
+                "edits": [{"old": "a", "new": "c"}, {"old": "= 1", "new": ""}],
+            },
+            "edit 2: model_new.py holds that text 2 times",
+        ),
+        ("multi_edit", {"path": "model.py", "edits": [{"old": "x", "new": "y"}]}, "read only"),
+        ("bash", {"command": "true"}, "no shell"),
         ("grep", {"pattern": "("}, "not a regular expression"),
         ("todo", {"items": [{"text": "a", "state": "later"}]}, "none of open, doing, done"),
         ("todo", {"items": "a"}, "expected a list"),
@@ -82,6 +94,18 @@ async def test_files_can_be_written_edited_read_listed_and_searched(bench):
     ok, _ = await ask(bench, "edit", path="model_new.py", old="= 1", new="= 2", all=True)
     assert ok
     assert bench.workspace.author_files["model_new.py"] == b"a = 2\nb = 2\n"
+
+
+async def test_several_edits_are_made_in_order_each_on_what_the_one_before_left(bench):
+    edits = [
+        {"old": "a = 1", "new": "c = 1\nc = 2"},
+        {"old": "c", "new": "d", "all": True},
+        {"old": "d = 2", "new": ""},
+    ]
+    ok, seen = await ask(bench, "multi_edit", path="model_new.py", edits=edits)
+    assert ok, seen.text
+    assert seen.text == "edited model_new.py in 4 places"
+    assert bench.workspace.author_files["model_new.py"] == b"d = 1\n\nb = 1\n"
 
 
 async def test_the_list_of_things_to_do_comes_back(bench):

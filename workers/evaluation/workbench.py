@@ -73,7 +73,7 @@ class Workbench:
         mirror.put(self._files)
         counter = Counter(desk.token, lambda stages: self._judge(mirror, stages))
         assert desk.listener is not None
-        await counter.open(desk.listener)
+        counter.open(desk.listener)
         desk.control.send(b"g")
         looking = asyncio.create_task(self._look(mirror))
         try:
@@ -81,7 +81,7 @@ class Workbench:
                 return await _end_of(desk)
         finally:
             looking.cancel()
-            counter.close()
+            await counter.close()
             self._settle(mirror)
             mirror.close()
             await asyncio.to_thread(desk.close)

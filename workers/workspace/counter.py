@@ -8,7 +8,6 @@ that comes in is hostile: lines are short, connections few, and nobody may dawdl
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import json
 import socket
@@ -27,6 +26,7 @@ COMMANDS = {
 _MOST_BYTES = 4096
 _PATIENCE_S = 10.0
 _MOST_CONNECTIONS = 16
+_BREATH_S = 0.01
 
 REFUSED = 2
 """Exit code of a client whose request was refused."""
@@ -53,25 +53,40 @@ class Counter:
     def __init__(self, token: str, ask: Ask) -> None:
         self._token = token
         self._ask = ask
-        self._server: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[None]] = set()
 
-    async def open(self, listener: socket.socket) -> None:
-        """Begin to serve; takes the socket over."""
-        # Not as a Unix server: that would look for the socket's path out here, and remove it in the end.
-        self._server = await asyncio.start_server(self._serve, sock=listener, limit=_MOST_BYTES)
+    def open(self, listener: socket.socket) -> None:
+        """Begin to serve; the socket stays the caller's and must not be closed before `close`."""
+        listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept(listener))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take no more requests and hang up on those that wait."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._serving:
+        tasks = [*self._serving, *([self._accepting] if self._accepting else [])]
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
+    async def _accept(self, listener: socket.socket) -> None:
+        """Take in a few at a time, and not too fast: the others wait in the kernel, where they cost nothing."""
+        free = asyncio.Semaphore(_MOST_CONNECTIONS)
+        loop = asyncio.get_running_loop()
+        while True:
+            await free.acquire()
+            connection, _ = await loop.sock_accept(listener)
+            task = asyncio.create_task(self._serve(connection))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+            task.add_done_callback(lambda _: free.release())
+            await asyncio.sleep(_BREATH_S)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(sock=connection, limit=_MOST_BYTES)
+        except OSError:
+            connection.close()
+            return
         try:
             answer = await self._answer(reader)
             line = {"code": answer.code, "text": answer.text, "verdict": answer.verdict}
@@ -81,14 +96,9 @@ class Counter:
         except (OSError, TimeoutError):
             pass  # The client has gone or does not read.
         finally:
-            self._serving.discard(task)
             writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader) -> Answer:
-        if len(self._serving) > _MOST_CONNECTIONS:
-            return Answer(REFUSED, "Too many requests at once; wait for those that are under way.")
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 request = json.loads(await reader.readline())

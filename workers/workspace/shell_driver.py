@@ -130,7 +130,9 @@ class Shell:
             ready = self.wait_for(reading, [], control)
             if self.answers in ready:
                 part = os.read(self.answers, 1 << 16)
-                if not part:  # `exec` has put another program in bash's place: that is the command now
+                if (
+                    not part
+                ):  # `exec` has put another program in bash's place: that is the command now
                     reading = []
                 self.text += part
             *said, self.text = self.text.split(b"\0")

@@ -218,6 +218,23 @@ def test_the_fixed_files_may_be_left_out(home, folder):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_example_of_the_instructions_compiles(home, folder):
+    text = (ROOT / "workers" / "workspace" / "template" / "SKILL.md").read_text()
+    blocks = [block.partition("```")[0] for block in text.split("```cpp\n")[1:]]
+    (binding,) = [block for block in blocks if "REGISTER_BINDING" in block]
+    for path in [*folder.glob("kernels/*"), folder / "binding.cpp", folder / "binding_registry.h"]:
+        path.unlink()
+    (folder / "kernels" / "twice_binding.cpp").write_text(binding)
+    (folder / "kernels" / "twice.cpp").write_text(
+        "#include <cstdint>\n"
+        'extern "C" void ws_twice(const float *x, float *y, int64_t n) {\n'
+        "  for (int64_t i = 0; i < n; i++) y[i] = 2 * x[i];\n"
+        "}\n"
+    )
+    done = workers(home, "compile", str(folder))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_torch_in_a_kernel_is_refused_with_the_place_where_it_belongs(home, folder):
     (folder / "kernels" / "gated_rows.cpp").write_text(
         f"// mine\n#include <torch/types.h>\n{KERNEL}"

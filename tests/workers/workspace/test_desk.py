@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from workers.sandbox import choose
 from workers.workspace.desk import Desk, DeskError, DeskSettings
 from workers.workspace.mirror import Mirror
 
+ROOT = Path(__file__).resolve().parents[3]
 PROBLEM = {"model.py": b"the reference\n"}
 
 
@@ -214,6 +216,31 @@ def test_a_standing_desk_uses_no_processor_and_goes_on_afterwards(bench):
     assert [_ticks(pid) for pid in sorted(bench.desk.pids())] == used
     bench.desk.go_on()
     assert bench.run("sleep 0.2; kill %1; echo on").strip() == "on"
+
+
+def test_a_desk_dies_with_the_process_that_opened_it(kind, tmp_path):
+    program = (
+        "import sys, time; from pathlib import Path; from workers.workspace.desk import *\n"
+        f"desk = Desk(DeskSettings(Path(sys.executable), {kind!r}, Path({str(tmp_path)!r})), {{}})\n"
+        'desk.control.setblocking(True); desk.control.send(b\'{"command": "sleep 60 & sleep 60"}\')\n'
+        "time.sleep(0.5); print(*desk.pids(), flush=True); time.sleep(60)\n"
+    )
+    maker = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert maker.stdout is not None
+    pids = [int(word) for word in maker.stdout.readline().split()]
+    assert len(pids) >= 4
+    maker.kill()
+    maker.communicate()
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    # What it left on disk is swept by the next one.
+    assert len(list(tmp_path.iterdir())) == 1
+    Bench(kind, tmp_path).desk.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_sandbox_there_is_no_desk_and_the_reason_says_what_to_do(tmp_path):
