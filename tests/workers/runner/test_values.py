@@ -5,14 +5,15 @@ from __future__ import annotations
 import collections
 import json
 import math
+import re
 
 import pytest
 import torch
 
+from workers.device.runner import values
 from workers.device.runner.values import (
     MAX_GENERATED,
     ValueProblem,
-    as_list,
     build_inputs,
     describe_inputs,
     describe_state,
@@ -143,11 +144,13 @@ def test_a_strange_parameter_is_named():
 
 
 def test_whatever_gives_arguments_becomes_a_list():
+    def as_list(made):
+        return values.as_list(made, "get_inputs()")
+
     x = torch.ones(2)
     assert as_list([x]) == [x]
     assert as_list((x,)) == [x]
     assert as_list(x) == [x]
-    assert as_list(None) == [None]
     assert as_list(item for item in (1, 2)) == [1, 2]
     assert as_list({"a": 1}) == [{"a": 1}]
     assert as_list(3) == [3]
@@ -159,7 +162,13 @@ def test_a_generator_without_end_is_cut_off():
             yield 1
 
     with pytest.raises(ValueProblem, match=f"more than {MAX_GENERATED:,} values"):
-        as_list(endless())
+        values.as_list(endless(), "get_inputs()")
+
+
+@pytest.mark.parametrize("giver", ["get_inputs()", "get_init_inputs()"])
+def test_a_function_that_forgets_to_return_is_named(giver):
+    with pytest.raises(ValueProblem, match=f"^{re.escape(giver)} returns nothing"):
+        values.as_list(None, giver)
 
 
 @pytest.mark.parametrize("value", [1, 2.5, None, "s", [1, [2]], torch.int8, -math.inf])

@@ -117,7 +117,7 @@ class Service:
         """Import model.py and build `Model(*get_init_inputs())` under a seed."""
         self.module = loading.import_file(WORKSPACE / "model.py", "model")
         loading.check_contract(self.module)
-        constructor = values.as_list(self.module.get_init_inputs())
+        constructor = values.as_list(self.module.get_init_inputs(), "get_init_inputs()")
         seed_all(seed)
         self._use(loading.construct(self.module.Model, constructor))
         self._settle()
@@ -162,7 +162,7 @@ class Service:
     def do_make_inputs(self, seed: int) -> dict[str, Any]:
         """Run the problem's own `get_inputs()` under a seed; answers structure and addresses."""
         seed_all(seed)
-        made = values.as_list(self.module.get_inputs())
+        made = values.as_list(self.module.get_inputs(), "get_inputs()")
         self.kept.append(made)
         return {"inputs": values.describe_inputs(made)}
 

@@ -29,15 +29,17 @@ class ValueProblem(Exception):
     """A value that the judge does not take; the text says which and what it takes."""
 
 
-def as_list(made: Any) -> list[Any]:
-    """`get_inputs()` may return one value, a tuple, a list or a generator; a model gets them as arguments."""
+def as_list(made: Any, giver: str) -> list[Any]:
+    """What `giver` made: one value, a tuple, a list or a generator of arguments for the model."""
+    if made is None:
+        raise ValueProblem(f"{giver} returns nothing; let it return the arguments in a list")
     if isinstance(made, (list, tuple)):
         return list(made)
     if not isinstance(made, Iterator):
         return [made]
     values = list(itertools.islice(made, MAX_GENERATED + 1))
     if len(values) > MAX_GENERATED:
-        raise ValueProblem(f"get_inputs() generates more than {MAX_GENERATED:,} values")
+        raise ValueProblem(f"{giver} generates more than {MAX_GENERATED:,} values")
     return values
 
 
