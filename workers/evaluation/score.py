@@ -124,6 +124,21 @@ def _intercept_error_ms(points: Sequence[tuple[int, float]], line: Line) -> floa
     return deviation * math.sqrt(1 / count + mean**2 / spread)
 
 
+@dataclass(frozen=True)
+class Pace:
+    """An arm's time per call in ms, and its standard error relative to it."""
+
+    per_call_ms: float
+    error: float
+
+
+def pace_of(per_call_ms: Sequence[float]) -> Pace:
+    """Median with a robust standard error, from at least one block."""
+    middle = statistics.median(per_call_ms)
+    deviation = 1.48 * statistics.median(abs(t - middle) for t in per_call_ms)
+    return Pace(middle, 1.25 * deviation / math.sqrt(len(per_call_ms)) / middle)
+
+
 def interval_of_median(values: Sequence[float], seed: int = 0) -> Ratio:
     """Median of paired ratios with a 95 % bootstrap interval (percentile method, fixed seed)."""
     ordered = sorted(values)

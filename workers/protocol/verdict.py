@@ -93,6 +93,8 @@ class Timing:
     speedup_eager: Ratio
     noop_per_call_ms: float
     blocks: tuple[Block, ...]
+    eager_alone_ms: float | None = None
+    """Eager's time per call before any of the candidate's code was loaded."""
     compile: ArmTiming | None = None
     speedup_compile: Ratio | None = None
     host_bound: bool = False

@@ -12,8 +12,9 @@ from workers.device.judge.clock import Measurement, TimedPair
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
 from workers.device.judge.quiet import Canary, Look
+from workers.device.judge.solo import Solo, slower
 from workers.device.judge.timed import TimedStage
-from workers.evaluation.score import Line, Pair
+from workers.evaluation.score import Line, Pace, Pair, pace_of
 from workers.protocol.problem import ProblemSpec, Stage, Target, Tier
 from workers.protocol.requests import EvaluateRequest
 from workers.protocol.verdict import Block, DeviceInfo, Environment, Status
@@ -23,6 +24,7 @@ NOOP = Line(slope_ms=0.0, intercept_ms=0.0)
 CANARY = Canary(sorted(os.sched_getaffinity(0))[-1:])
 CALM = Look(0.0, 0.0)
 SLOW = Look(3600.0, 0.0)
+ALONE = Pace(4.0, 0.01)
 
 
 def stage(tier: Tier = Tier.QUICK) -> TimedStage:
@@ -36,7 +38,8 @@ def stage(tier: Tier = Tier.QUICK) -> TimedStage:
         timing_cores=(0,),
     )
     link = RunnerLink("candidate", Channel(socket.socketpair()[0]))
-    return TimedStage(job, Bench(link, call_limit_s=1.0), link, NOOP, CANARY, [])
+    bench = Bench(link, call_limit_s=1.0)
+    return TimedStage(job, bench, link, NOOP, CANARY, [], Solo(bench, NOOP, CANARY), ALONE)
 
 
 def measured(
@@ -100,3 +103,37 @@ def test_a_few_disturbed_pairs_do_not_move_the_ratio() -> None:
     assert result.ratio is not None
     assert result.ratio.median == pytest.approx(2.0, rel=0.01)
     assert result.ratio.pairs == 12
+
+
+def test_eager_that_is_a_few_per_cent_slower_beside_the_candidate_is_no_interference() -> None:
+    assert slower(Pace(4.15, 0.01), ALONE) == 0.0
+    assert slower(Pace(3.0, 0.01), ALONE) == 0.0
+
+
+def test_noise_is_no_interference_and_a_clear_difference_is() -> None:
+    assert slower(Pace(4.8, 0.08), ALONE) == 0.0
+    assert slower(Pace(4.8, 0.01), ALONE) == pytest.approx(0.2)
+
+
+def test_a_pace_is_robust_against_single_blocks() -> None:
+    pace = pace_of([4.0, 4.01, 3.99, 4.0, 40.0])
+    assert pace.per_call_ms == pytest.approx(4.0)
+    assert pace.error < 0.01
+
+
+def test_what_eager_loses_beside_the_candidate_is_taken_off_the_speed_up() -> None:
+    judge = stage()
+    timing = judge._timing(measured([2.0] * 12))
+    assert judge._less_interference(timing, 0.0) == timing
+    less = judge._less_interference(timing, 0.1)
+    assert less.speedup_eager.median == pytest.approx(2.0 / 1.1)
+    assert [finding.rule for finding in judge.findings] == ["interference"]
+
+
+def test_much_interference_rejects() -> None:
+    judge = stage()
+    timing = judge._timing(measured([2.0] * 12))
+    with pytest.raises(Ended) as caught:
+        judge._less_interference(timing, 0.5)
+    assert caught.value.status is Status.REJECTED
+    assert judge.findings[0].rejects

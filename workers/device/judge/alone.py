@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 import time
 
 import torch
@@ -16,6 +15,7 @@ from workers.device.judge.compare import Expectation, compare
 from workers.device.judge.course import Course
 from workers.device.judge.job import Ended, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.solo import Solo
 from workers.device.judge.timed import QUICK_PRECISE, honest_ratio, unmeasured_above
 from workers.protocol.codec import ProtocolError, from_data
 from workers.protocol.inspection import Inspection, Mutant
@@ -121,14 +121,7 @@ class ProblemCourse(Course):
         except ProtocolError as error:
             raise Ended(Status.INFRASTRUCTURE, f"The inspection is malformed: {error}") from error
         self.reference.freeze()
-        times = []
-        for _ in range(5):
-            bench.fill([0])
-            block = run_block(self.reference, [0], bench.call_limit_s)
-            self.reference.release()
-            self.reference.freeze()
-            times.append(block.net_ms)
-        eager_ms = max(statistics.median(times) - self.noop.at(1), 1e-6)
+        eager_ms = Solo(bench, self.noop, self.canary).first().per_call_ms
         self.parts["inspection"] = dataclasses.replace(
             inspection,
             eager_ms=round(eager_ms, 4),

@@ -26,11 +26,13 @@ from workers.device.judge.spots import Spots, choose_marks, look
 from workers.evaluation.score import (
     Arms,
     Line,
+    Pace,
     Pair,
     arms_of,
     fit_line,
     half_width,
     interval_of_median,
+    pace_of,
 )
 from workers.protocol.verdict import ArmTiming, Block, Ratio
 from workers.protocol.wire import Kind
@@ -193,6 +195,12 @@ class Measurement:
         marked = {order for t in self.timed if not self.calm(t) for order in t.orders}
         return tuple(dataclasses.replace(b, disturbed=b.order in marked) for b in self.blocks)
 
+    def eager_pace(self) -> Pace:
+        """The first arm's pace as it is, cold caches included."""
+        return pace_of(
+            [max(p.baseline_ms - self.noop.at(p.calls), 1e-6) / p.calls for p in self.pairs]
+        )
+
     def arm(self, name: str) -> ArmTiming:
         """Time per call, intercept and single call of one arm, the no-op taken off."""
         assert self.arms is not None
@@ -254,9 +262,14 @@ class Alternation:
                 return result
             # Another round costs as much as the past ones did on average.
             expected = (time.monotonic() - started) * (1 + 1 / rounds)
-            good = result.width <= self.acceptable
-            if expected > (self.budget_s if good else PATIENCE * self.budget_s):
+            if expected > self._patience(result.width) * self.budget_s:
                 return result
+
+    def _patience(self, width: float) -> float:
+        """How many budgets to spend at most on an interval that is this wide."""
+        if width <= self.acceptable / 2:
+            return 1.0
+        return 2.0 if width <= self.acceptable else PATIENCE
 
     def _warm(self, result: Measurement) -> None:
         """Touch all memory once, then take the single calls."""

@@ -20,6 +20,7 @@ from workers.device.judge.clock import (
 from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
 from workers.device.judge.quiet import Canary
+from workers.device.judge.solo import Solo
 from workers.device.judge.timed import TimedStage
 from workers.device.judge.verify import (
     Verified,
@@ -169,6 +170,8 @@ class Course:
     def load(self) -> None:
         """Reference first: it gives constructor arguments and parameters for the candidate."""
         self.load_problem()
+        if Stage.TIME in self.job.request.stages:
+            self._time_alone()
         candidate, stub = self.links["candidate"], self.links.get("stub")
         self._load_candidate(candidate, "library.so")
         everywhere = [self.reference, candidate]
@@ -184,6 +187,12 @@ class Course:
         self.bench.fill([0])
         self.bench.learn_structure()
         self.reference.freeze()
+
+    def _time_alone(self) -> None:
+        """Eager's pace while there is nothing of the candidate's anywhere."""
+        self.bench.load_parameters([self.reference], self.bench.draw_parameters())
+        self.solo = Solo(self.bench, self.noop, self.canary)
+        self.alone = self.solo.first()
 
     def load_problem(self) -> None:
         try:
@@ -338,6 +347,8 @@ class Course:
             self.noop,
             self.canary,
             self.findings,
+            self.solo,
+            self.alone,
             self._whereabouts(),
             self.claimed,
         )
