@@ -48,6 +48,12 @@ def test_a_flag_is_one_or_nought(value):
     assert environment.problems == [f"WARPSMITH_DEBUG is {value!r}; use 1 or 0"]
 
 
+def test_an_unknown_sandbox_is_named_and_the_strongest_is_taken_instead():
+    environment = Environment({"WARPSMITH_SANDBOX": "docker"})
+    assert environment.workers().sandbox == "auto"
+    assert "WARPSMITH_SANDBOX is 'docker'" in environment.problems[0]
+
+
 def test_a_secret_may_lie_in_a_file(tmp_path):
     (tmp_path / "key").write_text("from a file\n")
     environment = Environment({"WARPSMITH_SECRET_KEY_FILE": str(tmp_path / "key")})
