@@ -136,6 +136,7 @@ def describe_tensor(tensor: torch.Tensor, where: str) -> Descriptor:
     if name not in _DTYPES:
         raise ValueProblem(
             f"{where} holds a tensor of type {name}; the types are {', '.join(ELEMENT_TYPES)}"
+            + ("; pass torch.view_as_real of it" if tensor.is_complex() else "")
         )
     if tensor.dim() > MAX_NDIM:
         raise ValueProblem(
@@ -167,8 +168,8 @@ def _describe(value: Any, depth: int) -> Any:
         items = [_describe(item, depth + 1) for item in value]
         return {"list": items, "tuple": isinstance(value, tuple)}
     if type(value) in (dict, collections.OrderedDict):
-        items = {str(i): _describe(item, depth + 1) for i, item in enumerate(value.values())}
-        return {"dict": items, "keys": [to_plain(key, "get_inputs()") for key in value]}
+        named = {str(i): _describe(item, depth + 1) for i, item in enumerate(value.values())}
+        return {"dict": named, "keys": [to_plain(key, "get_inputs()") for key in value]}
     return {"value": to_plain(value, "get_inputs()")}
 
 
