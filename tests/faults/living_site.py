@@ -241,9 +241,15 @@ class LivingSite:
     def upload(self, title: str, files: dict[str, str]) -> str:
         """A problem that the judge has admitted."""
         problem = str(self.tell("problems", {"title": title, "files": files})["id"])
-        eventually("the problem is checked", lambda: self._problem(problem)[0] != "checking", 120)
-        assert self._problem(problem)[0] == "ready", self._problem(problem)[1]
+        self.wait_until_ready(problem)
         return problem
+
+    def wait_until_ready(self, problem: str) -> float:
+        """The judge admits a problem; returns when, on the monotonic clock."""
+        eventually("the problem is checked", lambda: self._problem(problem)[0] != "checking", 120)
+        now = time.monotonic()
+        assert self._problem(problem)[0] == "ready", self._problem(problem)[1]
+        return now
 
     def _problem(self, problem: str) -> tuple[str, str]:
         """State and reason."""
