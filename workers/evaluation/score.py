@@ -125,18 +125,28 @@ def _intercept_error_ms(points: Sequence[tuple[int, float]], line: Line) -> floa
 
 
 @dataclass(frozen=True)
-class Pace:
-    """An arm's time per call in ms, and its standard error relative to it."""
+class Spread:
+    """A median and its standard error, relative to it."""
 
-    per_call_ms: float
+    middle: float
     error: float
 
 
-def pace_of(per_call_ms: Sequence[float]) -> Pace:
-    """Median with a robust standard error, from at least one block."""
-    middle = statistics.median(per_call_ms)
-    deviation = 1.48 * statistics.median(abs(t - middle) for t in per_call_ms)
-    return Pace(middle, 1.25 * deviation / math.sqrt(len(per_call_ms)) / middle)
+def spread_of(values: Sequence[float]) -> Spread:
+    """Median of positive numbers with a robust standard error; at least one is needed."""
+    middle = statistics.median(values)
+    deviation = 1.48 * statistics.median(abs(value - middle) for value in values)
+    return Spread(middle, 1.25 * deviation / math.sqrt(len(values)) / middle)
+
+
+UNEVEN_SHARE = 0.15
+"""What cold caches and rounding may make of the difference between short and long blocks."""
+
+
+def uneven(few: Spread, many: Spread) -> bool:
+    """Whether speed-ups of short and of long blocks differ by more than noise and caches explain."""
+    share = abs(math.log(few.middle / many.middle))
+    return share > max(UNEVEN_SHARE, 4 * math.hypot(few.error, many.error))
 
 
 def interval_of_median(values: Sequence[float], seed: int = 0) -> Ratio:

@@ -14,7 +14,7 @@ from workers.device.judge.link import RunnerLink
 from workers.device.judge.quiet import Canary, Look
 from workers.device.judge.solo import Solo, slower
 from workers.device.judge.timed import TimedStage
-from workers.evaluation.score import Line, Pace, Pair, pace_of
+from workers.evaluation.score import Line, Pair, Spread, spread_of
 from workers.protocol.problem import ProblemSpec, Stage, Target, Tier
 from workers.protocol.requests import EvaluateRequest
 from workers.protocol.verdict import Block, DeviceInfo, Environment, Status
@@ -24,7 +24,7 @@ NOOP = Line(slope_ms=0.0, intercept_ms=0.0)
 CANARY = Canary(sorted(os.sched_getaffinity(0))[-1:])
 CALM = Look(0.0, 0.0)
 SLOW = Look(3600.0, 0.0)
-ALONE = Pace(4.0, 0.01)
+ALONE = Spread(4.0, 0.01)
 
 
 def stage(tier: Tier = Tier.QUICK) -> TimedStage:
@@ -106,18 +106,18 @@ def test_a_few_disturbed_pairs_do_not_move_the_ratio() -> None:
 
 
 def test_eager_that_is_a_few_per_cent_slower_beside_the_candidate_is_no_interference() -> None:
-    assert slower(Pace(4.15, 0.01), ALONE) == 0.0
-    assert slower(Pace(3.0, 0.01), ALONE) == 0.0
+    assert slower(Spread(4.15, 0.01), ALONE) == 0.0
+    assert slower(Spread(3.0, 0.01), ALONE) == 0.0
 
 
 def test_noise_is_no_interference_and_a_clear_difference_is() -> None:
-    assert slower(Pace(4.8, 0.08), ALONE) == 0.0
-    assert slower(Pace(4.8, 0.01), ALONE) == pytest.approx(0.2)
+    assert slower(Spread(4.8, 0.08), ALONE) == 0.0
+    assert slower(Spread(4.8, 0.01), ALONE) == pytest.approx(0.2)
 
 
 def test_a_pace_is_robust_against_single_blocks() -> None:
-    pace = pace_of([4.0, 4.01, 3.99, 4.0, 40.0])
-    assert pace.per_call_ms == pytest.approx(4.0)
+    pace = spread_of([4.0, 4.01, 3.99, 4.0, 40.0])
+    assert pace.middle == pytest.approx(4.0)
     assert pace.error < 0.01
 
 
@@ -137,3 +137,25 @@ def test_much_interference_rejects() -> None:
         judge._less_interference(timing, 0.5)
     assert caught.value.status is Status.REJECTED
     assert judge.findings[0].rejects
+
+
+def test_a_speed_up_that_depends_on_the_length_of_a_block_counts_where_it_is_lower() -> None:
+    ratios = [2.0, 2.0, 4.0, 4.0] * 6  # blocks of 1, 2, 4 and 8 calls
+    judge = stage(Tier.QUICK)
+    few, many = measured(ratios).by_length()
+    assert few is not None
+    assert many is not None
+    assert (few.middle, many.middle) == pytest.approx((2.0, 4.0), rel=0.2)
+    result = measured(ratios)
+    assert result.ratio is not None
+    charged = judge._charge_uneven(result, result.ratio)
+    assert charged.median == pytest.approx(min(few.middle, many.middle))
+    assert [finding.rule for finding in judge.findings] == ["block_length"]
+
+
+def test_noise_between_lengths_is_not_charged() -> None:
+    result = measured([2.0, 2.1, 1.9, 2.05, 2.2, 1.95, 2.0, 2.1] * 4)
+    judge = stage()
+    assert result.ratio is not None
+    assert judge._charge_uneven(result, result.ratio) == result.ratio
+    assert not judge.findings

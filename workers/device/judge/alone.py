@@ -121,7 +121,7 @@ class ProblemCourse(Course):
         except ProtocolError as error:
             raise Ended(Status.INFRASTRUCTURE, f"The inspection is malformed: {error}") from error
         self.reference.freeze()
-        eager_ms = Solo(bench, self.noop, self.canary).first().per_call_ms
+        eager_ms = Solo(bench, self.noop, self.canary).first().middle
         self.parts["inspection"] = dataclasses.replace(
             inspection,
             eager_ms=round(eager_ms, 4),

@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 import math
 import secrets
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,13 +27,13 @@ from workers.device.judge.spots import Spots, choose_marks, look
 from workers.evaluation.score import (
     Arms,
     Line,
-    Pace,
     Pair,
+    Spread,
     arms_of,
     fit_line,
     half_width,
     interval_of_median,
-    pace_of,
+    spread_of,
 )
 from workers.protocol.verdict import ArmTiming, Block, Ratio
 from workers.protocol.wire import Kind
@@ -195,9 +196,18 @@ class Measurement:
         marked = {order for t in self.timed if not self.calm(t) for order in t.orders}
         return tuple(dataclasses.replace(b, disturbed=b.order in marked) for b in self.blocks)
 
-    def eager_pace(self) -> Pace:
+    def by_length(self) -> tuple[Spread | None, Spread | None]:
+        """Speed-ups of the shorter and of the longer blocks; None for fewer than eight of a kind."""
+        assert self.arms is not None
+        middle = statistics.median(pair.calls for pair in self.pairs)
+        both = list(zip(self.pairs, self.arms.ratios, strict=True))
+        few = [ratio for pair, ratio in both if pair.calls <= middle]
+        many = [ratio for pair, ratio in both if pair.calls > middle]
+        return _spread(few), _spread(many)
+
+    def eager_pace(self) -> Spread:
         """The first arm's pace as it is, cold caches included."""
-        return pace_of(
+        return spread_of(
             [max(p.baseline_ms - self.noop.at(p.calls), 1e-6) / p.calls for p in self.pairs]
         )
 
@@ -311,3 +321,7 @@ class Alternation:
         order = len(result.blocks)
         result.blocks.append(Block(role, block.calls, block.total_ms, order, block.copy_ms))
         return order
+
+
+def _spread(ratios: list[float]) -> Spread | None:
+    return spread_of(ratios) if len(ratios) >= LEAST_PAIRS else None

@@ -19,6 +19,7 @@ from workers.device.judge.clock import (
 )
 from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.maps import MAPS
 from workers.device.judge.quiet import Canary
 from workers.device.judge.solo import Solo
 from workers.device.judge.timed import TimedStage
@@ -268,14 +269,15 @@ class Course:
         candidate, bench = self.links["candidate"], self.bench
         precision = self.job.request.precision
         seen = Verified()
-        cases = FULL_CASES if self.job.thorough else QUICK_CASES
+        plain = FULL_CASES if self.job.thorough else QUICK_CASES
+        cases = ["" for _ in range(plain)] + (list(MAPS) if self.job.thorough else [])
         try:
-            for case in range(cases):
-                if self.job.thorough and case == cases // 2:
+            for case, map_name in enumerate(cases):
+                if self.job.thorough and case == plain // 2:
                     bench.load_parameters(bench.links, bench.draw_parameters())
                     for link in bench.links:
                         link.freeze()
-                verify_case(bench, candidate, case % 2, precision, seen)
+                verify_case(bench, candidate, case % 2, precision, seen, map_name)
                 if not seen.passed:
                     break
         except RunnerFailure as failure:

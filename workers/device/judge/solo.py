@@ -15,7 +15,7 @@ from workers.device.judge import processes
 from workers.device.judge.bench import Bench
 from workers.device.judge.clock import SETTLE_S, BlockResult, longest_block, run_block
 from workers.device.judge.quiet import Canary
-from workers.evaluation.score import Line, Pace, pace_of
+from workers.evaluation.score import Line, Spread, spread_of
 
 BLOCKS = 6
 BUDGET_MS = 250.0
@@ -26,9 +26,9 @@ LEAST_SHARE = 0.05
 REJECT_SHARE = 0.25
 
 
-def slower(beside: Pace, alone: Pace) -> float:
+def slower(beside: Spread, alone: Spread) -> float:
     """By which share eager is slower beside the candidate than alone; 0 within what noise explains."""
-    share = beside.per_call_ms / alone.per_call_ms - 1
+    share = beside.middle / alone.middle - 1
     return share if share > max(LEAST_SHARE, 3 * math.hypot(beside.error, alone.error)) else 0.0
 
 
@@ -42,7 +42,7 @@ class Solo:
     calls: int = 0
     """In a block; chosen at the first timing."""
 
-    def first(self) -> Pace:
+    def first(self) -> Spread:
         """Before any candidate is loaded; makes its own input sets."""
         link = self.bench.reference
         self.bench.allocate([link], 1)
@@ -56,14 +56,14 @@ class Solo:
         self.bench.allocate([link], self.calls)
         return self.again()
 
-    def again(self) -> Pace:
+    def again(self) -> Spread:
         """With the input sets that there are; all other runners stand meanwhile."""
         link = self.bench.reference
         calls = min(self.calls, len(self.bench.addresses[link.role]))
         with processes.preferred([link.pid]):
             self._block(calls)  # memory for the outputs of a whole block
             times = [self._block(calls).net_ms for _ in range(BLOCKS)]
-        return pace_of([max(t - self.noop.at(calls), 1e-6) / calls for t in times])
+        return spread_of([max(t - self.noop.at(calls), 1e-6) / calls for t in times])
 
     def _block(self, calls: int) -> BlockResult:
         link = self.bench.reference

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from workers.device.judge import memory
+from workers.device.judge import floor, memory
 from workers.device.judge.bench import Bench, paths_of
 from workers.device.judge.clock import (
     Alternation,
@@ -26,7 +26,7 @@ from workers.device.judge.solo import REJECT_SHARE, Solo, slower
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
 from workers.device.judge.whereabouts import SHORTEST_MS, Whereabouts
-from workers.evaluation.score import Line, Pace, half_width, scaled
+from workers.evaluation.score import Line, Spread, half_width, scaled, uneven
 from workers.protocol.diagnostics import Finding
 from workers.protocol.verdict import Memory, Ratio, Status, Timing
 
@@ -71,13 +71,15 @@ class TimedStage:
     canary: Canary
     findings: list[Finding]
     solo: Solo
-    alone: Pace
+    alone: Spread
     """Eager's, before there was a candidate."""
     whereabouts: Whereabouts | None = None
     """Whose code the calls run; None where that does not matter."""
     claimed: Sequence[str] = ()
     """The operators of torch that the candidate admits to."""
     checked: int = 0
+    output_bytes: int = 0
+    """What the candidate wrote in one call: the memory that its outputs reach."""
     burnt_ms: float = 0.0
     timed_ms: float = 0.0
 
@@ -96,6 +98,7 @@ class TimedStage:
         if complaint:
             self._reject("foreign_code", complaint)
         timing = self._timing(measured)
+        self._physics(timing.candidate.per_call_ms)
         return self._less_interference(timing, slowed), self.checked
 
     def _alternate(self, longest: int) -> Measurement:
@@ -113,6 +116,29 @@ class TimedStage:
         ).run()
         honest_ratio(measured, self.job)
         return measured
+
+    def _physics(self, per_call_ms: float) -> None:
+        """Faster than a core can move the bytes that the outputs need: whatever it was, it was not this work."""
+        bandwidth = floor.peak_bandwidth(self.job.spec.threads)
+        everything = self.output_bytes + self.bench.input_bytes
+        if per_call_ms >= floor.least_ms(everything, bandwidth):
+            return
+        reference = self.bench.reference
+
+        def call(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+            self.bench.write(reference, 0, inputs)
+            return self.bench.eager(0)
+
+        share = floor.share_that_matters(call, self.bench.fill([0])[0])
+        reference.freeze()
+        needed = self.output_bytes + share * self.bench.input_bytes
+        least_ms = floor.least_ms(needed, bandwidth)
+        if per_call_ms < least_ms:
+            self._reject(
+                "physics",
+                f"A call takes {per_call_ms:.4f} ms, but no core moves the {needed / 1e6:.1f} MB that it writes "
+                f"and needs to read in less than {least_ms:.4f} ms.",
+            )
 
     def _slowed(self, measured: Measurement) -> float:
         """By which share eager is slower beside the candidate than alone, then and now; 0 for no more than noise.
@@ -160,6 +186,7 @@ class TimedStage:
         if not self.bench.unchanged(self.candidate, index, contents):
             raise Ended(Status.INCORRECT, "Inputs: a timed call changed its input tensors.")
         self._places(eager, mine)
+        self.output_bytes = sum(place.reach for place in mine.places[0])
         names = paths_of(self.bench.structure)
         wrong = timed_check(names, self.job.request.precision, eager, mine)
         if wrong:
@@ -219,16 +246,34 @@ class TimedStage:
 
     def _timing(self, measured: Measurement) -> Timing:
         ratio = self._charge_hidden(measured, honest_ratio(measured, self.job))
+        ratio = self._charge_uneven(measured, ratio)
         mine = measured.arm("candidate")
         return Timing(
             eager=measured.arm("eager"),
             candidate=mine,
             speedup_eager=ratio,
-            eager_alone_ms=self.alone.per_call_ms,
+            eager_alone_ms=self.alone.middle,
             noop_per_call_ms=self.noop.slope_ms,
             blocks=measured.all_blocks(),
             host_bound=mine.per_call_ms < HOST_BOUND_MS,
         )
+
+    def _charge_uneven(self, measured: Measurement, ratio: Ratio) -> Ratio:
+        """A speed-up that depends on how many calls come in a row counts where it is lower."""
+        few, many = measured.by_length()
+        if few is None or many is None or not uneven(few, many):
+            return ratio
+        lower = min(few.middle, many.middle)
+        if lower >= ratio.median:
+            return ratio
+        self.findings.append(
+            Finding(
+                "block_length",
+                f"The speed-up is {few.middle:.2f}x for few calls in a row and {many.middle:.2f}x for many; "
+                "the lower one counts.",
+            )
+        )
+        return scaled(ratio, lower / ratio.median)
 
     def _charge_hidden(self, measured: Measurement, ratio: Ratio) -> Ratio:
         """Charge what a single call costs beyond the slope, and beyond eager's own such cost."""

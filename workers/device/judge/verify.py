@@ -11,6 +11,7 @@ from workers.device.judge.bench import Bench, paths_of
 from workers.device.judge.clock import BlockResult, run_block
 from workers.device.judge.compare import Expectation, close, compare
 from workers.device.judge.link import RunnerFailure, RunnerLink
+from workers.device.judge.maps import MAPS, applied
 from workers.device.judge.spots import UNWRITTEN, choose_marks, look, misplaced
 from workers.protocol.diagnostics import Finding
 from workers.protocol.problem import OpPolicy, Precision
@@ -113,10 +114,20 @@ def compare_all(
 
 
 def verify_case(
-    bench: Bench, candidate: RunnerLink, index: int, precision: Precision, seen: Verified
+    bench: Bench,
+    candidate: RunnerLink,
+    index: int,
+    precision: Precision,
+    seen: Verified,
+    map_name: str = "",
 ) -> None:
-    """One call on fresh inputs: the candidate first, in a block of its own, then the reference."""
+    """One call on fresh inputs, changed by one of `MAPS`: the candidate first, in a block of its own, then
+    the reference."""
     contents = bench.fill([index])[0]
+    if map_name:
+        contents = applied(MAPS[map_name], bench.specs, contents)
+        for link in bench.links:
+            bench.write(link, index, contents)
     block = run_block(candidate, [index], bench.call_limit_s)
     intact = bench.unchanged(candidate, index, contents)
     foreign = look(candidate, block.places[0], choose_marks()).foreign
@@ -145,7 +156,9 @@ def verify_case(
         seen.misplaced = misplaced(eager.places[0], block.places[0], *inputs)
         seen.misplaced = seen.misplaced or (UNWRITTEN if foreign else "")
     seen.cases.append(
-        CaseResult(f"inputs {len(seen.cases) + 1}", all(e.passed for e in errors), errors)
+        CaseResult(
+            map_name or f"inputs {len(seen.cases) + 1}", all(e.passed for e in errors), errors
+        )
     )
 
 
