@@ -1,4 +1,4 @@
-"""The whole site is killed in the middle of a session and started again in the same folder, at the same port."""
+"""The whole site ends in the middle of a session and is started again in the same folder, at the same port."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from launch.own_site import OwnSite, own_site
+from launch.stack import running
 from tests.faults.conftest import environment
 from tests.faults.living_site import (
     MODEL,
@@ -34,7 +35,15 @@ def every_process(own: OwnSite) -> None:
     os.kill(own.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("kill", [the_launchers_group, every_process])
+def nobody_but_asked(own: OwnSite) -> None:
+    """Ctrl-C: what is measured is handed back, and nothing takes longer than promised."""
+    doomed = below(own.pid)
+    os.kill(own.pid, signal.SIGTERM)
+    eventually("all have ended", lambda: not any(process.alive for process in doomed), 15)
+    eventually("the launcher has too", lambda: running(own.home) is None, 10)
+
+
+@pytest.mark.parametrize("kill", [the_launchers_group, every_process, nobody_but_asked])
 def test_it_goes_on_when_it_is_started_again(kill: Callable[[OwnSite], None]):
     with tempfile.TemporaryDirectory(prefix="ws-") as folder:
         with own_site(Path(folder), environment(folder)) as first:
