@@ -29,10 +29,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
-STEADY_S = 60.0
-"""After so long without ending, a child's next pause is the first one again."""
 AT_ONCE_S = 15.0
-"""A child that ends sooner than this after its start has most likely not begun its work."""
+"""A child that ends sooner than this after its start has most likely not begun its work; one that ran longer
+has, and its next pause is the first one again."""
 GIVE_UP_AFTER = 6
 """So many ends at once in a row, about a minute with the pauses between them, and we give up."""
 STOP_S = 12.0
@@ -153,9 +152,8 @@ class Household:
         now = time.monotonic()
         for child in self.children:
             if child.alive:
-                if now - child.started > STEADY_S:
-                    child.pause_s = self.first_pause_s
-            elif child.due is None:
+                continue
+            if child.due is None:
                 self._mourn(child, now)
             elif now >= child.due:
                 self._kill_orphans()
@@ -168,7 +166,10 @@ class Household:
         """A child ended: kill what it left behind, say so, and set the time of its next start."""
         child.signal(signal.SIGKILL)
         self._kill_orphans()
-        child.ended_at_once = child.ended_at_once + 1 if now - child.started < AT_ONCE_S else 0
+        if now - child.started < AT_ONCE_S:
+            child.ended_at_once += 1
+        else:
+            child.ended_at_once, child.pause_s = 0, self.first_pause_s
         if child.ended_at_once >= GIVE_UP_AFTER:
             complain(child.last_lines())
             raise LaunchError(
