@@ -20,6 +20,7 @@ import torch
 from workers.device.judge import memory, processes
 from workers.protocol.wire import (
     ELEMENT_TYPES,
+    MAX_JSON,
     MAX_NDIM,
     MAX_OUTPUTS,
     OUTPUT,
@@ -34,6 +35,8 @@ from workers.protocol.wire import (
 DTYPES: tuple[torch.dtype, ...] = tuple(getattr(torch, name) for name in ELEMENT_TYPES)
 MAX_OUTPUT_BYTES = 8 << 30
 MAX_REPLY_DEPTH = 64
+# A candidate's replies name its parameters and operators; a problem's hold its whole graph.
+MAX_CANDIDATE_REPLY = 4 << 20
 # CPU time, in ns, that a process may show when it should have stood: none, and a little for the kernel.
 # A thread that was preempted on its way to standing still finishes that way later; on a busy machine
 # this has taken more than 10 microseconds.
@@ -111,7 +114,8 @@ class RunnerLink:
         try:
             self.channel.set_timeout(limit_s)
             self.channel.send_json(Kind.COMMAND, {"do": name, **arguments})
-            frame = self.channel.receive()
+            untrusted = self.role in ("candidate", "stub")
+            frame = self.channel.receive(MAX_CANDIDATE_REPLY if untrusted else MAX_JSON)
             reply = self._checked(frame, Kind.REPLY).json()
             return {_plain(key): _cleaned(value) for key, value in reply.items()}
         except (PeerGone, PeerSilent, BadFrame) as error:

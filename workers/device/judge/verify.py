@@ -74,6 +74,8 @@ HARMLESS_CALLS = frozenset(
 
 
 MOST_CALLS = 1000
+INPUTS = "inputs"
+"""Stands for the inputs where the outputs of a call are named."""
 
 
 @dataclass
@@ -113,6 +115,12 @@ def compare_all(
     )
 
 
+def told(error: OutputError) -> str:
+    """One sentence for what is wrong with an output, or with the inputs after a call."""
+    name = f"Output {error.path}" if error.path else "The output"
+    return f"{'Inputs:' if error.path == INPUTS else name} {error.message}."
+
+
 def verify_case(
     bench: Bench,
     candidate: RunnerLink,
@@ -150,7 +158,7 @@ def verify_case(
     errors = compare_all(expected, block.outputs, paths_of(bench.structure), precision)
     if not intact:
         message = "the call changed its input tensors"
-        errors = (*errors, OutputError("inputs", 1.0, 0.0, 1.0, 0.0, False, message))
+        errors = (*errors, OutputError(INPUTS, 1.0, 0.0, 1.0, 0.0, False, message))
     if not seen.misplaced:
         inputs = [bench.input_spans(link) for link in (bench.reference, candidate)]
         seen.misplaced = misplaced(eager.places[0], block.places[0], *inputs)
