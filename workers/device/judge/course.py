@@ -30,6 +30,7 @@ from workers.device.judge.verify import (
     computing_calls,
     same_structure,
     stub_breaks_output,
+    told,
     verify_case,
 )
 from workers.device.judge.whereabouts import Whereabouts
@@ -289,8 +290,7 @@ class Course:
         self.parts["correctness"] = Correctness(tuple(seen.cases), seen.reference)
         if not seen.passed:
             bad = next(e for case in seen.cases for e in case.outputs if not e.passed)
-            name = f"Output {bad.path}" if bad.path else "The output"
-            raise Ended(Status.INCORRECT, f"{name} {bad.message}.")
+            raise Ended(Status.INCORRECT, told(bad))
         if seen.misplaced:
             self.findings.append(Finding("own_memory", seen.misplaced, True))
         problem = same_structure(bench, candidate)
