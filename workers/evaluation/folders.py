@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workers.protocol.codec import ProtocolError
 from workers.protocol.files import MAX_FILE_BYTES, check_path
-from workers.workspace.layout import PROBLEM_FILES, author_may_write
+from workers.workspace.layout import AUTHOR_ROOT_FILES, PROBLEM_FILES, author_may_write
 
 
 class FolderError(ValueError):
@@ -18,7 +18,7 @@ def read_folder(folder: Path) -> dict[str, bytes]:
     if not folder.is_dir():
         raise FolderError(f"{folder} is not a folder")
     files: dict[str, bytes] = {}
-    for path in sorted(folder.rglob("*")):
+    for path in _candidates(folder):
         name = path.relative_to(folder).as_posix()
         if name not in PROBLEM_FILES and not author_may_write(name):
             continue
@@ -32,3 +32,10 @@ def read_folder(folder: Path) -> dict[str, bytes]:
             raise FolderError(f"{name} is larger than {MAX_FILE_BYTES:,} bytes")
         files[name] = path.read_bytes()
     return files
+
+
+def _candidates(folder: Path) -> list[Path]:
+    """Only where such files may lie: a person's folder may hold anything else, and much of it."""
+    kernels = folder / "kernels"
+    below = [] if kernels.is_symlink() else sorted(kernels.rglob("*"))
+    return [folder / name for name in (*PROBLEM_FILES, *AUTHOR_ROOT_FILES)] + below

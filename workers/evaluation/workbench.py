@@ -174,7 +174,7 @@ def _joined(outer: int) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGWINCH)
         _drain(outer)
         os.close(outer)
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        termios.tcsetattr(0, termios.TCSANOW, before)  # nobody may be reading any more
 
 
 def _write(handle: int, content: bytes) -> None:

@@ -205,7 +205,7 @@ class Desk:
         self.control.settimeout(_UP_S)
         try:
             self.control.send(json.dumps(setup).encode())
-            said, handles, _, _ = socket.recv_fds(self.control, 64, 2)
+            said, handles, _, _ = socket.recv_fds(self.control, 64, 2, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError as error:
             raise DeskError("The shell did not come up; is this machine very busy?") from error
         if said != b"ready" or len(handles) != 2:

@@ -7,8 +7,12 @@ themselves, and three commands.
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -273,6 +277,48 @@ def test_one_command_can_be_run_and_ends_as_it_does(home, folder):
     done = workers(home, "shell", str(folder), "--run", "ls; exit 5", timeout=60)
     assert done.returncode == 5
     assert "model_new.py" in done.stdout
+
+
+def test_a_terminal_gets_an_interactive_shell_with_job_control(home, folder):
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "workers", "shell", str(folder)],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "WARPSMITH_HOME": str(home), "TERM": "dumb"},
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    said = ""
+
+    def wait_for(words: str) -> None:
+        nonlocal said
+        until = time.monotonic() + 40
+        while words not in said:
+            assert select.select([outer], [], [], max(0.0, until - time.monotonic()))[0], said
+            said += os.read(outer, 4096).decode(errors="replace")
+        said = said.partition(words)[2]
+
+    try:
+        # As a person does: nothing is typed before the prompt is there.
+        wait_for("$ ")
+        os.write(outer, b"echo $((40 + 2)); sleep 60\n")
+        wait_for("42\r")
+        # Bash itself loses a key that comes before the program is there.
+        time.sleep(0.5)
+        os.write(outer, b"\x03")
+        wait_for("$ ")
+        os.write(outer, b"echo $((50 + 2))\n")
+        wait_for("52\r")
+        wait_for("$ ")
+        os.write(outer, b"exit 5\n")
+        assert process.wait(30) == 5
+    finally:
+        process.kill()
+        process.wait()
+        os.close(outer)
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ def test_disk_and_memory_are_bounded(bench):
 def test_a_standing_desk_uses_no_processor_and_goes_on_afterwards(bench):
     bench.run("(while :; do echo >>/tmp/ticks; done) & sleep 0.2")
     bench.desk.stand_still()
+    time.sleep(0.1)
     used = [_ticks(pid) for pid in sorted(bench.desk.pids())]
     time.sleep(0.3)
     assert [_ticks(pid) for pid in sorted(bench.desk.pids())] == used
