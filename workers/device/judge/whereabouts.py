@@ -6,7 +6,7 @@ built library lies there is seen from the bytes. A call that spends much of its 
 library or in code that was made at run time is not computed by its kernels.
 
 Sampled blocks look like timed ones to the candidate and are strewn among them. Not covered: calls so
-short that moments of them cannot be hit; memory-bound work of torch under the name of a copy, which a
+short that moments of them cannot be hit; a kernel of the system that does not tell where threads stand; memory-bound work of torch under the name of a copy, which a
 candidate may do; the interpreter's own time, which is the candidate's loss.
 """
 
