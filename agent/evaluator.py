@@ -18,6 +18,8 @@ class Judged:
     evaluation: Evaluation
     reference: str = ""
     """Id of the site's row; empty where there is no site."""
+    library: Callable[[], bytes] | None = None
+    """Brings the built library, where one was built; blocks."""
 
 
 class Evaluator(Protocol):

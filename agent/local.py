@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from agent.evaluator import Judged
 from workers.artifacts import ArtifactStore, put_files
@@ -54,4 +55,5 @@ class LocalEvaluator:
         evaluation = await asyncio.to_thread(
             evaluate, request, self._store, self._config, self._supervisor
         )
-        return Judged(evaluation)
+        library = evaluation.artifacts.get("library")
+        return Judged(evaluation, library=partial(self._store.get, library) if library else None)

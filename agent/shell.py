@@ -22,10 +22,12 @@ from agent.evaluator import Judged
 from agent.output import FLOOD_BYTES, Output
 from agent.tools.report import describe
 from agent.workspace import Workspace
+from workers.artifacts import ArtifactMissing
 from workers.protocol.problem import Stage
 from workers.workspace.counter import REFUSED, Answer, Counter, answer_of
 from workers.workspace.desk import Desk, DeskError, DeskSettings
 from workers.workspace.mirror import Mirror
+from workers.workspace.pybind import EXTENSION, is_hand_written
 
 MOST_COMMAND_BYTES = 100_000
 _ANSWER_BYTES = 1 << 18
@@ -285,7 +287,17 @@ class Shell:
             return Answer(REFUSED, "Nothing was judged: " + "; ".join(problems))
         judged = await self._judge(stages)
         self._verdicts.append(judged)
+        await asyncio.to_thread(self._hand_out, judged)
         return answer_of(judged.evaluation, describe(judged.evaluation))
+
+    def _hand_out(self, judged: Judged) -> None:
+        """Put a hand-bound extension beside model_new.py, so that the author's scripts can import it."""
+        if self._open is None or judged.library is None:
+            return
+        if is_hand_written(self._workspace.author_files):
+            # A nicety: without it, and where there is no room for it, the verdict is the same.
+            with contextlib.suppress(ArtifactMissing):
+                self._open.mirror.write(EXTENSION, judged.library())
 
     def _keep(self, mirror: Mirror, ran: Ran) -> str:
         """Put the whole output where the author can read it."""

@@ -37,19 +37,22 @@ def from_build(request: EvaluateRequest, build: BuildResult) -> Evaluation:
         diagnostics=build.diagnostics,
         findings=findings,
         durations_ms={"build": round(1e3 * build.seconds, 1)},
-        artifacts={"build_log": build.log} if build.log else {},
+        artifacts=_artifacts(build),
     )
 
 
 def with_build(evaluation: Evaluation, build: BuildResult) -> Evaluation:
     """The judge's verdict, completed by what the builder knows."""
-    known = {"build_log": build.log, "library": build.library}
-    kept = {name: digest for name, digest in known.items() if digest}
     return dataclasses.replace(
         evaluation,
         durations_ms={"build": round(1e3 * build.seconds, 1), **evaluation.durations_ms},
-        artifacts={**evaluation.artifacts, **kept},
+        artifacts={**evaluation.artifacts, **_artifacts(build)},
     )
+
+
+def _artifacts(build: BuildResult) -> dict[str, str]:
+    known = {"build_log": build.log, "library": build.library}
+    return {name: digest for name, digest in known.items() if digest}
 
 
 def infrastructure(request: EvaluateRequest, summary: str) -> Evaluation:

@@ -32,6 +32,7 @@ from workers.workspace.counter import REFUSED, Answer, Counter, answer_of
 from workers.workspace.desk import Desk, Person
 from workers.workspace.layout import MODEL, PROBLEM_FILES, PROBLEM_TOML, snapshot_files
 from workers.workspace.mirror import Mirror, write_below
+from workers.workspace.pybind import EXTENSION, is_hand_written
 
 _LOOK_S = 1.0
 _PART = 1 << 16
@@ -107,6 +108,9 @@ class Workbench:
             verdict = await asyncio.to_thread(
                 evaluate, request, self._store, self._config, self._supervisor
             )
+            library = verdict.artifacts.get("library")
+            if library and is_hand_written(self._files):
+                mirror.write(EXTENSION, self._store.get(library))
         return answer_of(verdict, as_text(verdict))
 
     def _settle(self, mirror: Mirror) -> tuple[str, ...]:

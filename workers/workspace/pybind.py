@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from workers.protocol.ops import MANIFEST_PATH
+
 BINDING_CPP = "binding.cpp"
 REGISTRY_H = "binding_registry.h"
 _KERNEL_BINDING = "_binding.cpp"
@@ -55,6 +57,15 @@ BINDING_SOURCE = """\
 
 PYBIND11_MODULE(cuda_extension, module) { BindingRegistry::getInstance().applyBindings(module); }
 """
+
+
+EXTENSION = "cuda_extension.so"
+"""What a hand-written binding becomes, for scripts in a workspace that import it."""
+
+
+def is_hand_written(files: Mapping[str, bytes]) -> bool:
+    """Whether the author's files are bound by hand, so that the library is a Python extension."""
+    return MANIFEST_PATH not in files and bool(binding_sources(files))
 
 
 def binding_sources(files: Mapping[str, bytes]) -> list[str]:

@@ -197,6 +197,7 @@ def test_it_is_built_verified_and_timed_unchanged(home, folder):
 def test_its_three_commands_work_in_the_shell_and_leave_the_folder_alone(home, folder):
     commands = [
         "bash utils/compile.sh; echo compile $?",
+        "python3 -c 'import torch, cuda_extension as e; print(e.gated_rows(torch.ones(2, 3), torch.ones(3), 2.0))'",
         "python3 -m utils.verification; echo verification $?",
         "sudo python3 -m utils.profiling --json >/tmp/verdict; echo profiling $?",
         'python3 -c \'import json; v = json.load(open("/tmp/verdict")); print(v["status"], v["stages"])\'',
@@ -205,6 +206,8 @@ def test_its_three_commands_work_in_the_shell_and_leave_the_folder_alone(home, f
     assert done.returncode == 0, done.stderr
     assert "PASSED  Built 1 kernel source" in done.stdout
     assert "compile 0" in done.stdout
+    # As after CUDA Agent's own command, the extension can be imported, to try its parameters.
+    assert "[3., 3., 3.]" in done.stdout, done.stderr
     assert "PASSED  Correct on" in done.stdout
     assert "verification 0" in done.stdout
     last = done.stdout.strip().splitlines()[-1]
