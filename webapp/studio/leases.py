@@ -19,7 +19,7 @@ from webapp.common.artifacts import alive_folder
 from webapp.events.services import append
 from webapp.problems.models import ProblemState
 from webapp.studio.models import HOSTED_STATES, Session, SessionState
-from webapp.studio.states import move, withdraw_question
+from webapp.studio.states import move
 from workers.presence import is_gone
 from workers.protocol.events import EventKind
 
@@ -149,7 +149,6 @@ def _adopt(session: Session, host: str) -> bool:
             adoptions=F("adoptions") + 1,
         )
         if adopted:
-            withdraw_question(session.pk)
             _tell(session)
     return adopted == 1
 

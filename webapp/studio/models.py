@@ -80,7 +80,8 @@ class Session(Identified):
     open_evaluation = models.ForeignKey(
         Evaluation, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
-    """The newest question to the judge; withdrawn when the run that asked it is gone."""
+    """The question to the judge whose answer was not told yet. When the run that asked it is gone, the next
+    one takes the answer if it asks the same, and else withdraws the question."""
 
     host = models.CharField(max_length=200, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -19,14 +20,14 @@ from agent.listener import finished_body
 from agent.session import Best, TurnRecord
 from webapp.common.artifacts import artifact_store
 from webapp.common.database_thread import in_thread
-from webapp.evaluations.models import Evaluation, Snapshot
+from webapp.evaluations.models import Evaluation, EvaluationState, Snapshot
 from webapp.evaluations.queries import inspect_evaluation
 from webapp.evaluations.services import keep_snapshot, request_evaluation
 from webapp.events.bells import send_delta
 from webapp.events.services import append
 from webapp.studio.leases import LeaseLost, check_fence
 from webapp.studio.models import Session, SessionState, Turn
-from webapp.studio.states import move
+from webapp.studio.states import move, withdraw_question
 from webapp.studio.verdict_watch import VerdictWatch
 from workers.protocol.codec import Json, to_json
 from workers.protocol.events import EventKind
@@ -58,12 +59,27 @@ class RemoteEvaluator:
         return _judged(await self.watch.wait(evaluation.pk))
 
     def _request(self, files: Mapping[str, bytes] | None, stages: tuple[Stage, ...]) -> Evaluation:
+        """Ask anew, unless a run of this session that is gone asked the same and nobody was told the answer."""
         with transaction.atomic():
             check_fence(self.session_id, self.fence)
+            session = Session.objects.select_related("open_evaluation__snapshot").get(
+                pk=self.session_id
+            )
+            left = session.open_evaluation
+            if left is not None and self._is_same(left, files, stages):
+                return left
+            withdraw_question(self.session_id)
             evaluation = request_evaluation(self.problem, files, stages)
             rows = Session.objects.filter(pk=self.session_id)
             rows.update(open_evaluation=evaluation)
         return evaluation
+
+    def _is_same(
+        self, asked: Evaluation, files: Mapping[str, bytes] | None, stages: tuple[Stage, ...]
+    ) -> bool:
+        snapshot = None if files is None else keep_snapshot(self.problem.team, files)
+        same = asked.problem_id == self.problem.pk and asked.snapshot == snapshot
+        return same and asked.request.stages == stages and asked.state != EvaluationState.LOST
 
 
 class SiteListener:
@@ -90,6 +106,8 @@ class SiteListener:
             check_fence(self.session_id, self.fence)
             if kind is EventKind.BEST:
                 self._note_best(body)
+            if kind is EventKind.EVALUATION:
+                self._note_told(body)
             append(self.session_id, kind, body)
 
     def _turn_finished(self, turn: TurnRecord) -> None:
@@ -109,6 +127,12 @@ class SiteListener:
             rows = Session.objects.filter(pk=self.session_id)
             rows.update(turn_count=F("turn_count") + 1, adoptions=0)
             append(self.session_id, EventKind.TURN_FINISHED, finished_body(turn))
+
+    def _note_told(self, body: dict[str, Json]) -> None:
+        """Forget the question with the event that tells its answer, so that each is told once."""
+        asked = Session.objects.values_list("open_evaluation", flat=True).get(pk=self.session_id)
+        if str(asked) == body["evaluation"]:
+            Session.objects.filter(pk=self.session_id).update(open_evaluation=None)
 
     def _note_best(self, body: dict[str, Json]) -> None:
         """Point the session to its best evaluation, so that every page shows it at once."""
@@ -151,7 +175,9 @@ class SiteControl:
 def _judged(evaluation: Evaluation) -> Judged:
     verdict = evaluation.verdict
     assert verdict is not None
-    return Judged(verdict, str(evaluation.pk))
+    library = verdict.artifacts.get("library")
+    bring = partial(artifact_store().get, library) if library else None
+    return Judged(verdict, str(evaluation.pk), bring)
 
 
 def best_of(session: Session) -> Best | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from contextlib import asynccontextmanager
 
 import pytest
@@ -109,8 +110,48 @@ async def test_another_host_goes_on_behind_the_last_finished_turn(session, autho
     entries = await sync_to_async(transcript_of)(session)
     assert [e.turn for e in entries if e.role.value == "author"] == [1, 2, 3, 4]
     assert session.fence == 2
-    first = await sync_to_async(lambda: Evaluation.objects.order_by("created_at").first())()
+    # Turn 2 was written as before, so the answer to its question is the one that was asked for then.
+    evaluations = await sync_to_async(lambda: list(Evaluation.objects.order_by("created_at")))()
+    assert [evaluation.state for evaluation in evaluations] == ["done", "done"]
+    told = [e.body["evaluation"] for e in log if e.kind is EventKind.EVALUATION]
+    assert told == [str(evaluation.pk) for evaluation in evaluations]
+
+
+async def test_an_answer_that_came_while_no_host_was_there_is_told(session, authors):
+    async with hosting(authors, workers=False):
+        await until_turns(session, 1)
+        async with asyncio.timeout(10):
+            while not await sync_to_async(Evaluation.objects.exists)():
+                await asyncio.sleep(0.02)
+    workers = Workers()
+    while not await sync_to_async(Evaluation.objects.filter(state="done").exists)():
+        await sync_to_async(workers.answer_all)()
+    async with hosting(authors):
+        await until(session, "finished")
+    log = await sync_to_async(after)(session.pk, 0)
+    told = [e.body["evaluation"] for e in log if e.kind is EventKind.EVALUATION]
+    kept = await sync_to_async(
+        lambda: [str(e.pk) for e in Evaluation.objects.order_by("created_at")]
+    )()
+    assert told == kept
+
+
+async def test_a_question_that_the_next_run_does_not_ask_is_withdrawn(session, authors):
+    async with hosting(authors, workers=False):
+        await until_turns(session, 1)
+        async with asyncio.timeout(10):
+            while not await sync_to_async(Evaluation.objects.exists)():
+                await asyncio.sleep(0.02)
+    changed = dataclasses.replace(judged_turn(7), turn=2)
+    another = ScriptedAuthor([write_turn(1), changed, judged_turn(3)])
+    async with hosting(lambda _name: another, workers=False):
+        async with asyncio.timeout(10):
+            while await sync_to_async(Evaluation.objects.count)() < 2:
+                await asyncio.sleep(0.02)
+    first, second = await sync_to_async(lambda: list(Evaluation.objects.order_by("created_at")))()
     assert (first.state, first.summary) == ("lost", WITHDRAWN)
+    assert second.state == "pending"
+    assert EventKind.EVALUATION.value not in await sync_to_async(kinds)(session)
 
 
 async def until_turns(session: Session, count: int) -> None:
