@@ -188,7 +188,7 @@ class Failing(nn.Module):
     ("model", "told"),
     [
         (Nested(), "containers in containers"),
-        (Branching(), "cannot be captured"),
+        (Branching(), "has no fixed graph"),
         (Failing(), "no weights were loaded"),
     ],
 )

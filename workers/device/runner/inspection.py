@@ -16,11 +16,12 @@ A node with several results is followed by nodes with target `getitem` and argum
 
 from __future__ import annotations
 
+import contextlib
 import inspect as python_inspect
 import math
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,21 @@ def inspect_model(
     kind of every entry of the state dict), `unsaved` (buffers that are not in it) and, for results that
     are dicts, `output_keys`. Small constants and unsaved buffers carry their values.
 
-    Raises `InspectionError` where the graph cannot be captured.
+    Raises `InspectionError` where the graph cannot be captured or counted.
     """
-    program = _export(model, inputs)
+    with _told():
+        return _described(_export(model, inputs), model, inputs, source_path)
+
+
+def _described(
+    program: Any, model: nn.Module, inputs: Sequence[object], source_path: str
+) -> dict[str, Json]:
     graph = program.graph
     if len(graph.nodes) > MAX_NODES:
-        raise InspectionError(f"The graph has {len(graph.nodes)} nodes; {MAX_NODES} can be shown.")
+        raise InspectionError(
+            f"The graph of forward has {len(graph.nodes):,} nodes and at most {MAX_NODES:,} are possible: use "
+            "fewer operators on larger tensors."
+        )
     names = _forward_names(model, len(inputs))
     values = _values(program, model, names)
     calls = [node for node in graph.nodes if node.op == "call_function"]
@@ -90,14 +100,27 @@ def inspect_model(
 
 
 def _export(model: nn.Module, inputs: Sequence[object]) -> Any:
+    with torch.no_grad():
+        program = torch.export.export(model, tuple(_distinct(inputs)), strict=False)
+        if any(_works_in_place(node) for node in program.graph.nodes):
+            program = program.run_decompositions({})
+    return program
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Whatever the model or the exporter raises is told in one sentence, not passed on."""
     try:
-        with torch.no_grad():
-            program = torch.export.export(model, tuple(_distinct(inputs)), strict=False)
-            if any(_works_in_place(node) for node in program.graph.nodes):
-                program = program.run_decompositions({})
-        return program
-    except Exception as error:  # whatever the model or the exporter raises is told, not passed on
+        yield
+    except InspectionError:
+        raise
+    except Exception as error:
         reason = re.sub(r"\s+", " ", str(error)).strip() or type(error).__name__
+        if "data-dependent" in reason or "DataDependent" in type(error).__name__:
+            raise InspectionError(
+                "The flow or a shape in forward depends on the contents of a tensor, so it has no fixed "
+                "graph: let it depend on shapes and numbers alone."
+            ) from error
         first = re.split(r"(?<=[.!?])\s", reason)[0][:300].rstrip(".")
         raise InspectionError(f"The graph of forward cannot be captured: {first}.") from error
 

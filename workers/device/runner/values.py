@@ -228,6 +228,10 @@ def to_plain(value: Any, where: str, depth: int = 0) -> Any:
         return [to_plain(item, where, depth + 1) for item in value]
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
+    if type(value).__module__ == "numpy":
+        raise ValueProblem(
+            f"{where} holds a {type(value).__name__} of numpy; make it a tensor or a number of Python"
+        )
     raise ValueProblem(
         f"{where} holds a value of type {type(value).__name__}; besides plain tensors, lists, tuples and "
         "dicts of inputs, the judge takes numbers, strings, None and dtypes"
