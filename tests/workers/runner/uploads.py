@@ -225,6 +225,15 @@ UPLOADS = {
     ),
     "constant": Upload(model(forward="return torch.ones(3)"), _REFUSED, "does not depend"),
     "not a number": Upload(model(forward="return x / 0 * 0"), _REFUSED, "NaN or infinity"),
+    "works in place": Upload(
+        model(forward="return x.mul_(2)"), _REFUSED, "forward changes its inputs; let it compute"
+    ),
+    "goes by contents": Upload(
+        model(forward="return x * 2 if x.sum() > 0 else x * 3"), _REFUSED, "has no fixed graph"
+    ),
+    "picks by contents": Upload(
+        model(forward="return x[x > 0]"), _REFUSED, "shapes and numbers alone"
+    ),
     "nothing": Upload(model(forward="x * 2"), _RUN, "forward returned a NoneType; return plain"),
     "a number": Upload(model(forward="return x.sum().item()"), _RUN, "forward returned a float"),
     "complex": Upload(model(forward="return torch.fft.fft(x)"), _RUN, "complex64"),

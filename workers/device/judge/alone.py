@@ -82,6 +82,11 @@ class ProblemCourse(Course):
         first, again, other = bench.eager(0), bench.eager(0), bench.eager(1)
         if not first:
             raise _refuse("forward returns no tensor; a problem needs at least one output tensor.")
+        if not bench.unchanged(self.reference, 0, self.inputs):
+            raise _refuse(
+                "forward changes its inputs; let it compute into tensors of its own, as with x = x * 2 in "
+                "place of x.mul_(2)."
+            )
         for a, b in zip(first, again, strict=True):
             if not _same(a, b):
                 raise _refuse(
