@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from agent.author import Author, Ending, Reply, Task
+from agent.author import Author, Ending, Reply, Task, storable
 from agent.control import Control
 from agent.errors import Cancelled, JudgeUnavailable, LimitReached, Stopped
 from agent.evaluator import AskAgain, Evaluator, Judged
@@ -123,7 +123,8 @@ class _Run:
 
         try:
             async with asyncio.timeout(self.limits.reply_seconds):
-                return await self.author.reply(self.task, tuple(self.transcript), delta)
+                reply = await self.author.reply(self.task, tuple(self.transcript), delta)
+                return storable(reply)
         except TimeoutError:
             seconds = self.limits.reply_seconds
             raise LimitReached(f"The author gave no reply within {seconds:g} s.") from None

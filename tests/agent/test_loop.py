@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from agent.author import Ending, Reply, Task
 from agent.config import Limits
 from agent.control import Uncontrolled
@@ -9,6 +11,7 @@ from agent.errors import Cancelled
 from agent.history import next_turn
 from agent.loop import run
 from agent.session import SessionInput, SessionState
+from workers.protocol.codec import to_json
 from workers.protocol.problem import Stage
 from workers.protocol.transcript import Role, ToolCall
 from workers.protocol.verdict import Status
@@ -206,3 +209,30 @@ async def test_long_observations_lose_their_middle(notebook, make_examiner, make
     assert "characters left out" in seen
     shown = next(b for kind, b in notebook.events if kind == "tool.started")["arguments"]
     assert len(shown["content"]) < 300
+
+
+async def test_characters_that_no_database_takes_are_marked_in_what_an_author_says(
+    notebook, make_examiner, make_verdict
+):
+    odd = "a\0b\ud800c"
+    calls = (
+        writes("1.5 # \0"),
+        call("glob", pattern=odd),
+        call("todo", items=[{"text": odd}]),
+        call(odd),
+    )
+    author = Playwright(Reply(odd, calls), DONE)
+    result = await run(
+        SessionInput(PROBLEM),
+        author,
+        make_examiner(by_number(make_verdict)),
+        notebook,
+        Uncontrolled(),
+    )
+    assert result.state is SessionState.FAILED
+    said = json.dumps([body for _, body in notebook.events], ensure_ascii=False)
+    assert "a\ufffdb\ufffdc" in said
+    for turn in notebook.turns:
+        for entry in turn.entries:
+            assert b"\\u0000" not in to_json(entry)
+    said.encode()
