@@ -29,7 +29,7 @@ def test_who_admits_to_copies_may_spend_time_with_them_but_not_all() -> None:
     assert seen(kernels=30, foreign=70).complaint(["aten::gelu"]) != ""
 
 
-@pytest.mark.parametrize("samples", [{"foreign": 10}, {"foreign": 10, "interpreter": 500}])
+@pytest.mark.parametrize("samples", [{"foreign": 10}, {"foreign": 10, "host": 500}])
 def test_a_few_samples_say_nothing(samples: dict[str, int]) -> None:
     assert seen(**samples).complaint([]) == ""
 

@@ -25,7 +25,7 @@ from workers.device.judge.quiet import Canary
 from workers.device.judge.solo import REJECT_SHARE, Solo, slower
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
-from workers.device.judge.whereabouts import SHORTEST_MS, Whereabouts
+from workers.device.judge.whereabouts import LOOKS_FROM_MS, SHORTEST_MS, Whereabouts
 from workers.evaluation.score import Line, Spread, half_width, scaled, uneven
 from workers.protocol.diagnostics import Finding
 from workers.protocol.verdict import Memory, Ratio, Status, Timing
@@ -203,7 +203,9 @@ class TimedStage:
     def _look_where_it_is(self, mine: BlockResult) -> None:
         """Now and then a block more, with fresh contents, in which the candidate is stopped and looked at."""
         call_ms = max(mine.net_ms - self.noop.at(mine.calls), 0.0) / mine.calls
-        if self.whereabouts is None or call_ms < SHORTEST_MS or secrets.randbelow(2):
+        if self.whereabouts is None or call_ms < SHORTEST_MS:
+            return
+        if call_ms >= LOOKS_FROM_MS and secrets.randbelow(2):
             return
         longest = len(self.bench.addresses[self.candidate.role])
         sets = secrets.SystemRandom().sample(range(longest), choose_lengths(longest)[0])

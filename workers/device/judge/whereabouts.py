@@ -6,14 +6,16 @@ built library lies there is seen from the bytes. A call that spends much of its 
 library or in code that was made at run time is not computed by its kernels.
 
 Sampled blocks look like timed ones to the candidate and are strewn among them. Not covered: calls so
-short that moments of them cannot be hit; a kernel of the system that does not tell where threads stand; memory-bound work of torch under the name of a copy, which a
-candidate may do; the interpreter's own time, which is the candidate's loss.
+short that moments of them cannot be hit; a system that does not tell where threads stand; memory-bound
+work of torch under the name of a copy, which a candidate may do; the time of the interpreter and of
+finding the kernel, which is the candidate's loss.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 import re
 import secrets
 import time
@@ -24,13 +26,15 @@ from pathlib import Path
 
 from workers.device.judge.link import RunnerFailure, RunnerLink
 
-SHORTEST_MS = 0.3
+SHORTEST_MS = 0.1
 """Calls below are not looked at: most moments would hit the loop around them."""
 FEWEST = 24
 """Samples of computing code without which nothing is said."""
 FOREIGN_SHARE, FOREIGN_SHARE_WITH_COPIES = 0.25, 0.9
-LOOKS = 4
-"""Moments in one call."""
+DISPATCH_MS = 0.02
+"""What torch may need to find the kernel and to make its outputs; more of a short call than of a long one."""
+LOOKS, LOOKS_FROM_MS = 4, 1.0
+"""Moments in one call; one only in calls shorter than this, which is woken up too slowly for more."""
 MOVING_CALLS = frozenset(
     f"aten::{name}" for name in ("copy_", "clone", "contiguous", "_to_copy", "fill_", "zero_")
 )
@@ -38,7 +42,9 @@ MOVING_CALLS = frozenset(
 _SYSTEM = re.compile(
     r"(?:libc|libm|libmvec|libpthread|libstdc\+\+|libgcc_s|ld-linux[\w-]*)\.so(?:\.\d+)*"
 )
-_READ_ONLY = ("/usr/", "/lib")
+_HOST = re.compile(r"\[vdso\]|(?:lib)?python3|(?:libtorch_python|libc10|libtorch|libshm)\.so")
+"""The interpreter, and those of torch's libraries that find and allocate but do not compute."""
+_READ_ONLY, _WRITABLE = ("/usr/", "/lib"), ("/tmp", "/dev/shm", "/memfd")  # noqa: S108
 _BYTES = 16
 
 
@@ -52,13 +58,15 @@ class _Mapping:
 
 @dataclass
 class Whereabouts:
-    """Samples of one candidate by whose code they hit: `kernels`, `system`, `interpreter`, `foreign`."""
+    """Samples of one candidate by whose code they hit: `kernels`, `system`, `host`, `foreign`."""
 
     library: bytes
     """The built library, to compare with what is mapped."""
     samples: Counter[str] = field(default_factory=Counter)
     places: Counter[str] = field(default_factory=Counter)
     """Foreign samples by file."""
+    shortest_ms: float = math.inf
+    """The shortest of the calls looked at."""
     _maps: list[_Mapping] = field(default_factory=list)
 
     @property
@@ -71,7 +79,9 @@ class Whereabouts:
         """A sentence if too much of the time is not the kernels'. `claimed` are the calls it admits to."""
         share = self.foreign_share
         copies = MOVING_CALLS.intersection(claimed)
-        limit = FOREIGN_SHARE_WITH_COPIES if copies else FOREIGN_SHARE
+        limit = FOREIGN_SHARE + DISPATCH_MS / self.shortest_ms
+        if copies:
+            limit = max(limit, FOREIGN_SHARE_WITH_COPIES)
         if share is None or share <= limit:
             return ""
         where = ", ".join(name for name, _ in self.places.most_common(2))
@@ -85,6 +95,7 @@ class Whereabouts:
 
         The block ends with that call, so that a candidate that notices has nothing left to behave in.
         """
+        self.shortest_ms = min(self.shortest_ms, call_ms)
         link.set_timeout(limit_s)
         link.thaw()
         last = secrets.randbelow(len(sets))
@@ -96,9 +107,10 @@ class Whereabouts:
         link.freeze()
 
     def _look(self, link: RunnerLink, call_ms: float) -> None:
-        moments = sorted(secrets.randbelow(1000) * call_ms / 1e6 for _ in range(LOOKS))
+        looks = LOOKS if call_ms >= LOOKS_FROM_MS else 1
+        moments = sorted(secrets.randbelow(1000) * call_ms / 1e6 for _ in range(looks))
         for before, moment in itertools.pairwise([0.0, *moments]):
-            time.sleep(moment - before)
+            _wait(moment - before)
             link.freeze()
             for counter in counters(link.pid):
                 self.samples[self._kind(link, counter)] += 1
@@ -113,8 +125,8 @@ class Whereabouts:
             return "system"
         if name.startswith("libgomp") and "site-packages" in mapping.path:
             return "system"
-        if name == "[vdso]" or re.match(r"(?:lib)?python3", name):
-            return "interpreter"
+        if _HOST.match(name) and not mapping.path.startswith(_WRITABLE):
+            return "host"
         self.places[name or "code made at run time"] += 1
         return "foreign"
 
@@ -136,6 +148,15 @@ class Whereabouts:
             if not attempt:
                 self._maps = _executable(pid)
         return _Mapping(0, 0, 0, "")
+
+
+def _wait(seconds: float) -> None:
+    """Wait to the microsecond: short waits do not sleep, which would take longer than they do."""
+    end = time.perf_counter() + seconds
+    if seconds > 1e-3:
+        time.sleep(seconds - 5e-4)
+    while time.perf_counter() < end:
+        pass
 
 
 def counters(pid: int) -> list[int]:
