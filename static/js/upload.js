@@ -164,3 +164,6 @@ form.addEventListener("submit", (event) => {
   window.setTimeout(() => (button.disabled = true));
 });
 window.addEventListener("pageshow", () => (form.querySelector("button[type=submit]").disabled = false));
+
+// After a refusal the field that it is about comes into view, also on a small screen.
+form.querySelector('[aria-invalid="true"]:not([type="file"])')?.focus();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -105,6 +106,19 @@ def test_what_an_example_filled_in_goes_when_its_text_is_replaced(page: Page) ->
     spec.fill("threads = 1  # mine")
     text.fill("class Mine: pass")
     expect(spec).to_have_value("threads = 1  # mine")
+
+
+def test_a_refused_field_comes_into_view_on_a_phone(new_page: Pages) -> None:
+    page = new_page(width=375)
+    page.goto("/problems/new/")
+    page.get_by_label("model.py", exact=True).fill(driving.example("masked_softmax"))
+    threads = page.get_by_label("CPU threads for both sides")
+    too_many = len(os.sched_getaffinity(0)) + 1
+    threads.fill(str(too_many))
+    page.get_by_role("button", name="Upload").click()
+    expect(page.get_by_role("alert")).to_contain_text(f"{too_many} threads are asked for")
+    expect(threads).to_be_focused()
+    expect(threads).to_be_in_viewport()
 
 
 def test_text_that_is_too_large_stays_where_it_is(page: Page) -> None:
