@@ -84,21 +84,28 @@ class Child:
     """When it is to be started again, on the monotonic clock."""
 
     def start(self, cwd: Path) -> None:
+        """Start the process; raises `LaunchError` where the program cannot be run."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                self.program.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=dict(self.program.environment),
-                pass_fds=self.program.pass_fds,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
+            try:
+                self.process = subprocess.Popen(
+                    self.program.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=cwd,
+                    env=dict(self.program.environment),
+                    pass_fds=self.program.pass_fds,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent,
+                )
+            except OSError as error:
+                raise LaunchError(
+                    f"The {self.program.name} cannot be started: {self.program.command[0]}: "
+                    f"{error.strerror}. Start again once it can be run; nothing is lost."
+                ) from error
         self.started = time.monotonic()
         self.due = None
 

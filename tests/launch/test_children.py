@@ -9,6 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from launch.children import Household, Program
+from launch.console import LaunchError
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 # A keeper in a process of its own, since it adopts orphans and kills all of its descendants.
@@ -136,3 +141,10 @@ def test_it_gives_up_on_a_child_that_ends_at_once_again_and_again(tmp_path: Path
 def test_what_a_child_says_goes_to_its_log(tmp_path: Path):
     keep(tmp_path, "echo out; echo err >&2; sleep 60", 0.4)
     assert (tmp_path / "logs" / "child.log").read_text() == "out\nerr\n"
+
+
+def test_a_program_that_is_not_there_any_more_is_named(tmp_path: Path):
+    program = Program("child", (str(tmp_path / "gone"),), {})
+    household = Household(tmp_path, tmp_path / "logs", print)
+    with pytest.raises(LaunchError, match=r"The child cannot be started: .*gone: No such file"):
+        household.start(program)
