@@ -76,6 +76,12 @@ class Process:
         return words.replace(b"\0", b" ").decode(errors="replace")
 
     @property
+    def stands(self) -> bool:
+        """Whether it was stopped by a signal."""
+        found = _stat(self.pid)
+        return found is not None and found[1] == "T"
+
+    @property
     def user(self) -> int | None:
         with contextlib.suppress(OSError):
             return Path(f"/proc/{self.pid}").stat().st_uid
@@ -206,13 +212,16 @@ class LivingSite:
         worker = self.part("device worker").pid
         return next(p for p in below(worker) if "workers.device.judge" in p.command)
 
-    def runner(self, identity: str) -> Process | None:
-        """The process in which a runner's code runs. Only root tells them apart; others get any."""
+    def standing_runner(self, identity: str) -> Process | None:
+        """The process in which a runner's code runs, once the judge has made it stand.
+
+        Only root tells runners apart; others get any.
+        """
         inside = below(self.part("device worker").pid)
-        leaves = [p for p in inside if not below(p.pid) and "workers.device.judge" not in p.command]
+        standing = [process for process in inside if process.stands]
         if is_root():
-            leaves = [process for process in leaves if process.user == uid_of(identity)]
-        return leaves[-1] if leaves else None
+            standing = [process for process in standing if process.user == uid_of(identity)]
+        return standing[-1] if standing else None
 
     def kill(self, *names: str) -> None:
         """`kill -9`, all at once; then all that came from them must go, and they must come back."""
