@@ -28,7 +28,7 @@ from workers.device.judge.verify import (
     authorship_findings,
     claimed_calls,
     computing_calls,
-    same_structure,
+    same_form,
     stub_breaks_output,
     told,
     verify_case,
@@ -293,7 +293,7 @@ class Course:
             raise Ended(Status.INCORRECT, told(bad))
         if seen.misplaced:
             self.findings.append(Finding("own_memory", seen.misplaced, True))
-        problem = same_structure(bench, candidate)
+        problem = same_form(bench, candidate)
         if problem:
             raise Ended(Status.INCORRECT, f"{problem}.")
         self._authorship(candidate)

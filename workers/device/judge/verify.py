@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from workers.device.judge.bench import Bench, paths_of
-from workers.device.judge.clock import BlockResult, run_block
+from workers.device.judge.clock import BlockResult, overlapping, run_block
 from workers.device.judge.compare import Expectation, close, compare
 from workers.device.judge.link import RunnerFailure, RunnerLink
 from workers.device.judge.maps import MAPS, applied
@@ -74,6 +74,10 @@ HARMLESS_CALLS = frozenset(
 
 
 MOST_CALLS = 1000
+ONE_RESULT = (
+    "Two calls on the same inputs return the same memory, so that the second one changes the result of "
+    "the first; return memory of its own from each call"
+)
 INPUTS = "inputs"
 """Stands for the inputs where the outputs of a call are named."""
 
@@ -170,13 +174,21 @@ def verify_case(
     )
 
 
-def same_structure(bench: Bench, candidate: RunnerLink) -> str:
-    """Empty if the result is nested as the reference's, else a sentence."""
+def same_form(bench: Bench, candidate: RunnerLink) -> str:
+    """Empty if the result is nested as the reference's and is the call's own, else a sentence."""
     reply = candidate.command("structure", bench.call_limit_s, index=0)
     candidate.release()
     if reply.get("structure") == bench.structure:
-        return ""
+        return "" if _fresh(bench, candidate) or not _fresh(bench, bench.reference) else ONE_RESULT
     return f"the result is nested as {_shown(reply.get('structure'))}, the reference's as {_shown(bench.structure)}"
+
+
+def _fresh(bench: Bench, link: RunnerLink) -> bool:
+    """Whether two calls on the same inputs give results that lie apart."""
+    link.freeze()
+    block = run_block(link, [0, 0], bench.call_limit_s)
+    link.release()
+    return not overlapping(block.places)
 
 
 def _shown(structure: object) -> str:
