@@ -31,9 +31,10 @@ GIB = 1 << 30
 TAIL_BYTES = 16 << 10
 
 # Who stands in for whom: the sandbox's identity of each role.
-IDENTITIES = {"eager": "reference", "candidate": "candidate", "stub": "stub", "compile": "stub"}
+IDENTITIES = {"eager": "reference", "candidate": "candidate", "stub": "stub", "compile": "compiler"}
 CANDIDATE_ROLES = ("eager", "candidate", "stub")
 PROBLEM_ROLES = ("eager",)
+CERTIFIED_ROLES = (*CANDIDATE_ROLES, "compile")
 BASELINE_ROLES = ("eager", "compile")
 
 

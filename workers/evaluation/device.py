@@ -189,7 +189,10 @@ class DeviceSupervisor:
 def _roles(request: EvaluateRequest) -> tuple[str, ...]:
     if Stage.BASELINE in request.stages:
         return crews.BASELINE_ROLES
-    return crews.CANDIDATE_ROLES if request.snapshot else crews.PROBLEM_ROLES
+    if not request.snapshot:
+        return crews.PROBLEM_ROLES
+    certifies = request.tier is not Tier.QUICK and Stage.TIME in request.stages
+    return crews.CERTIFIED_ROLES if certifies else crews.CANDIDATE_ROLES
 
 
 def _timed_out(request: EvaluateRequest, limit_s: float) -> Evaluation:

@@ -67,7 +67,8 @@ def _timing(evaluation: Evaluation) -> list[str]:
     timing = evaluation.timing
     if timing is None:
         return []
-    lines = [f"  {_arm('eager', timing.eager)}", f"  {_arm('candidate', timing.candidate)}"]
+    arms = {"eager": timing.eager, "compile": timing.compile, "candidate": timing.candidate}
+    lines = [f"  {_arm(name, arm)}" for name, arm in arms.items() if arm is not None]
     lines.append(f"  speed-up against eager {ratio_text(timing.speedup_eager)}")
     if timing.speedup_compile is not None:
         lines.append(f"  speed-up against torch.compile {ratio_text(timing.speedup_compile)}")

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-IDENTITIES = ("candidate", "reference", "stub", "builder", "agent")
+IDENTITIES = ("candidate", "reference", "stub", "builder", "agent", "compiler")
 """Who may live in a sandbox; each is a Unix user of its own where we are root."""
 
 FIRST_UID = 60578

@@ -9,9 +9,9 @@ import time
 import torch
 
 from workers.device.judge import mutants
-from workers.device.judge.bench import Bench
 from workers.device.judge.clock import Alternation, BlockResult, longest_block, run_block
 from workers.device.judge.compare import Expectation, compare
+from workers.device.judge.compiled import compile_model
 from workers.device.judge.course import Course
 from workers.device.judge.job import Ended, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
@@ -22,7 +22,6 @@ from workers.protocol.inspection import Inspection, Mutant
 from workers.protocol.problem import Precision, Stage
 from workers.protocol.verdict import Baseline, Status
 
-COMPILE_LIMIT_S = 300.0
 BASELINE_BUDGET_S = 4.0
 
 
@@ -138,25 +137,7 @@ class ProblemCourse(Course):
         )
 
     def _baseline(self, compiled: RunnerLink) -> None:
-        bench = self.bench
-        twin = Bench(compiled, bench.call_limit_s, seed=bench.seed)
-        try:
-            twin.load_problem(self.files.problem)
-            compiled.command("compile", 30.0)
-            bench.load_parameters([self.reference, compiled], bench.draw_parameters())
-            bench.allocate([self.reference, compiled], 2)
-            bench.fill([0])
-            started = time.monotonic()
-            compiled.thaw()
-            compiled.set_timeout(COMPILE_LIMIT_S)
-            compiled.go(0)
-            seconds = time.monotonic() - started
-            compiled.release()
-            compiled.freeze()
-        except RunnerFailure as failure:
-            if failure.role != "compile":
-                raise
-            raise ended_by(failure, "torch.compile", "failed on this model") from failure
+        seconds = compile_model(self.bench, compiled, [self.reference], self.files.problem)
         self.parts["baseline"] = self._alternate_alone(compiled, seconds)
 
     def _alternate_alone(self, compiled: RunnerLink, seconds: float) -> Baseline:

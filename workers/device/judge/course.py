@@ -17,6 +17,7 @@ from workers.device.judge.bench import LOAD_LIMIT_S, LONGEST_LIMIT_S, Bench
 from workers.device.judge.clock import (
     calibrate,
 )
+from workers.device.judge.compiled import CompiledArm
 from workers.device.judge.job import Ended, JudgeFiles, JudgeJob, ended_by
 from workers.device.judge.link import RunnerFailure, RunnerLink
 from workers.device.judge.maps import MAPS
@@ -357,6 +358,10 @@ class Course:
         try:
             self.parts["memory"] = stage.memory()
             timing, checked = stage.run(self.seen)
+            if "compile" in self.links and not self._rejected():
+                arm = CompiledArm(stage, self.links["compile"], self.files.problem)
+                timing = arm.add_to(timing, self.seen)
+                checked += arm.checked
         except RunnerFailure as failure:
             if failure.role == "candidate":
                 raise ended_by(failure, "The candidate", "failed in a timed call") from failure

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 _ARITHMETIC_BYTES = 64 << 10
 _STREAM_BYTES = 1 << 20
+_SWEEP_BYTES = 4 << 20
 _MOST_CORES = 4
 _FIRST_LOOKS = 16
 _PAUSE_S = 0.005
@@ -62,6 +63,7 @@ class Canary:
         self._numbers = bytes(_ARITHMETIC_BYTES)
         self._source = bytes(_STREAM_BYTES)
         self._target = bytearray(_STREAM_BYTES)
+        self._sweep, self._swept = bytes(_SWEEP_BYTES), bytearray(_SWEEP_BYTES)
         self._arithmetic, self._stream = _Pace(), _Pace()
         for _ in range(_FIRST_LOOKS):
             self.look()
@@ -88,6 +90,16 @@ class Canary:
             time.sleep(_PAUSE_S)
             look = self.look()
         return look
+
+    def sweep(self) -> None:
+        """Use the timing cores' own caches for something else, as another arm does."""
+        home = os.sched_getaffinity(0)
+        try:
+            for core in self._cores:
+                os.sched_setaffinity(0, {core})
+                self._swept[:] = self._sweep
+        finally:
+            os.sched_setaffinity(0, home)
 
     def _work(self) -> Look:
         """The judge is where it was before afterwards."""

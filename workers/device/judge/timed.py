@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from workers.device.judge.clock import (
 from workers.device.judge.job import Ended, JudgeJob
 from workers.device.judge.link import RunnerLink
 from workers.device.judge.quiet import Canary
-from workers.device.judge.solo import REJECT_SHARE, Solo, slower
+from workers.device.judge.solo import Solo, slower
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
 from workers.device.judge.whereabouts import LOOKS_FROM_MS, SHORTEST_MS, Whereabouts
@@ -60,6 +59,11 @@ def honest_ratio(measured: Measurement, job: JudgeJob) -> Ratio:
     )
 
 
+def longest_of(bench: Bench, seen: Verified) -> int:
+    """How many calls a block may have at most."""
+    return bench.affordable(longest_block(seen.call_ms, bench.input_bytes, seen.output_bytes))
+
+
 @dataclass
 class TimedStage:
     """Times one candidate against eager; findings go to `findings`."""
@@ -85,24 +89,23 @@ class TimedStage:
 
     def run(self, seen: Verified) -> tuple[Timing, int]:
         """The timing, and how many timed blocks were compared; raises `Ended` where there is none."""
-        longest = longest_block(seen.call_ms, self.bench.input_bytes, seen.output_bytes)
-        longest = self.bench.affordable(longest)
+        longest = longest_of(self.bench, seen)
         self.bench.allocate([self.bench.reference, self.candidate], longest)
         measured = self._alternate(longest)
         slowed = self._slowed(measured)
         if slowed:
             measured = self._alternate(longest)
-            slowed = min(slowed, self._slowed(measured))
+            self._interference(min(slowed, self._slowed(measured)))
         self._threads()
         complaint = self.whereabouts.complaint(self.claimed) if self.whereabouts else ""
         if complaint:
             self._reject("foreign_code", complaint)
         timing = self._timing(measured)
         self._physics(timing.candidate.per_call_ms)
-        return self._less_interference(timing, slowed), self.checked
+        return timing, self.checked
 
     def _alternate(self, longest: int) -> Measurement:
-        measured = Alternation(
+        return Alternation(
             (self.bench.reference, self.candidate),
             self.noop,
             self.canary,
@@ -114,8 +117,6 @@ class TimedStage:
             acceptable=unmeasured_above(self.job),
             precise=FULL_PRECISE if self.job.thorough else QUICK_PRECISE,
         ).run()
-        honest_ratio(measured, self.job)
-        return measured
 
     def _physics(self, per_call_ms: float) -> None:
         """Faster than a core can move the bytes that the outputs need: whatever it was, it was not this work."""
@@ -141,29 +142,25 @@ class TimedStage:
             )
 
     def _slowed(self, measured: Measurement) -> float:
-        """By which share eager is slower beside the candidate than alone, then and now; 0 for no more than noise.
+        """By which share eager is slower beside the candidate than alone, then and now; 0 where that proves nothing.
 
         Where eager alone is as slow now, the machine has changed, for both arms alike.
         """
+        if measured.ratio is None:
+            return 0.0
         beside = measured.eager_pace()
         if not slower(beside, self.alone):
             return 0.0
         return min(slower(beside, self.alone), slower(beside, self.solo.again()))
 
-    def _less_interference(self, timing: Timing, slowed: float) -> Timing:
-        """What eager lost beside the candidate is not the candidate's gain; a lot of it rejects."""
-        if not slowed:
-            return timing
-        message = (
-            f"Eager is {slowed:.0%} slower beside the candidate than alone, twice, and at its old pace "
-            "again when timed alone; "
-        )
-        if slowed > REJECT_SHARE:
-            self._reject("interference", message + "the candidate slows other work down.")
-        self.findings.append(Finding("interference", message + "that is taken off the speed-up."))
-        return dataclasses.replace(
-            timing, speedup_eager=scaled(timing.speedup_eager, 1 / (1 + slowed))
-        )
+    def _interference(self, slowed: float) -> None:
+        """What eager loses beside the candidate is not the candidate's gain."""
+        if slowed:
+            self._reject(
+                "interference",
+                f"Eager is {slowed:.0%} slower beside the candidate than alone, twice, and at its old pace "
+                "again when timed alone: the candidate slows other work down.",
+            )
 
     def memory(self) -> Memory:
         """Peak of resident memory during one call, above what was resident before it."""
@@ -185,7 +182,7 @@ class TimedStage:
         self.timed_ms += mine.net_ms
         if not self.bench.unchanged(self.candidate, index, contents):
             raise Ended(Status.INCORRECT, "Inputs: a timed call changed its input tensors.")
-        self._places(eager, mine)
+        self.places(self.bench.reference, eager, mine)
         self.output_bytes = sum(place.reach for place in mine.places[0])
         names = paths_of(self.bench.structure)
         wrong = timed_check(names, self.job.request.precision, eager, mine)
@@ -212,14 +209,14 @@ class TimedStage:
         self.bench.fill(sets)
         self.whereabouts.block(self.candidate, sets, call_ms, self.bench.call_limit_s)
 
-    def _places(self, eager: BlockResult, mine: BlockResult) -> None:
+    def places(self, other: RunnerLink, eager: BlockResult, mine: BlockResult) -> None:
         """Where the outputs of a block lie: apart from each other, from the inputs, in own memory."""
         if overlapping(mine.places) and not overlapping(eager.places):
             self._reject(
                 "disjoint_outputs",
                 "Outputs of different calls share memory; each call must return memory of its own.",
             )
-        inputs = [self.bench.input_spans(link) for link in (self.bench.reference, self.candidate)]
+        inputs = [self.bench.input_spans(link) for link in (other, self.candidate)]
         for e, m in zip(eager.places, mine.places, strict=True):
             message = misplaced(e, m, *inputs)
             if message:
@@ -247,8 +244,7 @@ class TimedStage:
             )
 
     def _timing(self, measured: Measurement) -> Timing:
-        ratio = self._charge_hidden(measured, honest_ratio(measured, self.job))
-        ratio = self._charge_uneven(measured, ratio)
+        ratio = self.charged(measured, honest_ratio(measured, self.job))
         mine = measured.arm("candidate")
         return Timing(
             eager=measured.arm("eager"),
@@ -259,6 +255,10 @@ class TimedStage:
             blocks=measured.all_blocks(),
             host_bound=mine.per_call_ms < HOST_BOUND_MS,
         )
+
+    def charged(self, measured: Measurement, ratio: Ratio) -> Ratio:
+        """The ratio less what the candidate hides from it."""
+        return self._charge_uneven(measured, self._charge_hidden(measured, ratio))
 
     def _charge_uneven(self, measured: Measurement, ratio: Ratio) -> Ratio:
         """A speed-up that depends on how many calls come in a row counts where it is lower."""
@@ -279,7 +279,7 @@ class TimedStage:
 
     def _charge_hidden(self, measured: Measurement, ratio: Ratio) -> Ratio:
         """Charge what a single call costs beyond the slope, and beyond eager's own such cost."""
-        eager, mine = measured.arm("eager"), measured.arm("candidate")
+        eager, mine = (measured.arm(name) for name in measured.names)
         own = max(eager.single_ms - eager.per_call_ms, 0.0)
         hidden = (mine.single_ms - mine.per_call_ms) - own
         if hidden <= 0.05 * mine.per_call_ms + 0.05:
