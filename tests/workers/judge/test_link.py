@@ -64,3 +64,23 @@ def test_short_naps_add_up(standing: RunnerLink) -> None:
     with pytest.raises(RunnerFailure) as failure:
         nap_on(standing, 500)
     assert failure.value.kind == "awake"
+
+
+def test_the_end_of_one_that_was_killed_is_not_taken_for_waking_up() -> None:
+    """Giving its memory back costs a process more CPU time than it may use while it stands."""
+    ours, theirs = socket.socketpair()
+    code = "held = bytearray(400 << 20)\nfor i in range(0, len(held), 4096): held[i] = 1\nprint()\nwhile True: pass"
+    with (
+        ours,
+        theirs,
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child,
+    ):
+        assert child.stdout is not None
+        assert child.stdout.readline()
+        link = RunnerLink("candidate", Channel(ours), pid=child.pid)
+        link.freeze()
+        child.send_signal(signal.SIGKILL)
+        time.sleep(0.01)
+        with pytest.raises(RunnerFailure) as failure:
+            link.thaw()
+        assert failure.value.kind == "gone"

@@ -192,6 +192,8 @@ class RunnerLink:
         strayed_ns = self.woken_ns - self.stood_ns
         self.strayed_ns += strayed_ns
         if strayed_ns > AWAKE_NS or self.strayed_ns > STRAYED_NS:
+            if processes.ends(self.pid):
+                raise RunnerFailure(self.role, "gone", "the process ended")
             raise RunnerFailure(self.role, "awake", "it ran while it should have stood still")
 
     @property

@@ -85,6 +85,16 @@ def cpu_ns(pid: int) -> int:
         raise ProcessLookupError(f"process {pid} has no clock any more") from error
 
 
+def ends(pid: int, patience_s: float = 1.0) -> bool:
+    """Whether a process has ended or does so within a moment. That costs it CPU time, even where it stood."""
+    deadline = time.monotonic() + patience_s
+    while _state(f"/proc/{pid}/stat") not in _GONE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
 def kill(pid: int) -> None:
     """End a process for good."""
     with contextlib.suppress(ProcessLookupError):
