@@ -69,7 +69,12 @@ def wanted(device: str) -> bool:
 
 def _open(name: str) -> int:
     path = Path(tempfile.gettempdir()) / f"warpsmith-device-{name}.lock"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        # Without O_CREAT, with which the kernel refuses another user's file in a shared folder.
+        handle = os.open(path, flags)
+    except FileNotFoundError:
+        handle = os.open(path, flags | os.O_CREAT, 0o666)
     with contextlib.suppress(PermissionError):
         os.fchmod(handle, 0o666)  # another user's worker must be able to wait for us
     return handle
