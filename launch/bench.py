@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import statistics
+import subprocess
 import tempfile
 import threading
 import time
@@ -20,9 +22,11 @@ from launch.console import LaunchError, say
 from launch.listener import Listener, signed_in_cookie
 from launch.narration import ratio_text
 from launch.own_site import OwnSite, own_site
-from launch.places import REPOSITORY
+from launch.places import REPOSITORY, VENV_PYTHON
 
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
+PAIR = REPOSITORY / "launch" / "pair"
+REPEATS, REPEATS_LIMIT_S = 20, 1200.0
 BEGIN = "<!-- make bench: begin -->"
 END = "<!-- make bench: end -->"
 
@@ -59,10 +63,39 @@ def run(environ: Mapping[str, str]) -> int:
             for name in seed.example_names():
                 say(f"examples/{name}")
                 rows.append(_measure(site, cookie, name))
-    text = _tables(rows, start_s)
+    say("launch/pair, judged again and again")
+    text = f"{_tables(rows, start_s)}\n{_repeatability(environ)}"
     _write(text)
     say(f"\n{text}\nWritten to {PAGE.relative_to(REPOSITORY)}")
     return 0
+
+
+def _repeatability(environ: Mapping[str, str]) -> str:
+    """Rows on how well the judge repeats itself on one pair, each verdict from the start."""
+    with tempfile.TemporaryDirectory(prefix="warpsmith-bench-") as home:
+        done = subprocess.run(
+            [
+                *(str(VENV_PYTHON), "-m", "workers", "repeat", str(PAIR)),
+                *("--times", str(REPEATS), "--json"),
+            ],
+            cwd=REPOSITORY,
+            env={**environ, "WARPSMITH_HOME": home},
+            stdout=subprocess.PIPE,
+            timeout=REPEATS_LIMIT_S,
+            check=False,
+        )
+    if done.returncode:
+        return "| the same pair, judged again and again | none was measured | | 0 |"
+    found = json.loads(done.stdout)
+    speedups = found["speedups"]
+    variation = statistics.stdev(speedups) / statistics.mean(speedups) if speedups[1:] else 0.0
+    return "\n".join(
+        [
+            f"| coefficient of variation of the speed-up of one pair ({found['kernel_ms']:.1f} ms a call), % "
+            f"| {100 * variation:.1f} | | {len(speedups)} of {found['judged']} |",
+            f"| one verdict on it, ms | {1e3 * found['seconds']:.0f} | | {found['judged']} |",
+        ]
+    )
 
 
 def _measure(site: OwnSite, cookie: str, name: str) -> Row:
