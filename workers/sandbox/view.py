@@ -130,7 +130,8 @@ def _wishes(profile: Profile) -> list[Step]:
     for name, path in (*shown, *profile.mounted.items()):
         if not path.exists():
             raise SandboxError(f"sandbox {profile.name}: {path} does not exist")
-        steps.append(Step(Kind.SHOW, name.rstrip("/"), str(path)))
+        # Resolved out here, because a link on the way would be followed inside, where it leads nowhere.
+        steps.append(Step(Kind.SHOW, name.rstrip("/"), str(path.resolve())))
     for path in profile.writable:
         if not path.is_dir():
             raise SandboxError(f"sandbox {profile.name}: {path} is no folder")

@@ -125,6 +125,14 @@ def test_readable_paths_are_shown_read_only_at_their_place(shell, profile, tmp_p
     assert list(tmp_path.rglob("new")) == []
 
 
+def test_a_readable_link_shows_what_it_leads_to(shell, profile, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").write_text("here")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    seen = dataclasses.replace(profile, readable=(tmp_path / "link",))
+    assert shell(f"cat {tmp_path}/link/file", profile=seen).text == "here"
+
+
 def test_parents_that_only_root_may_enter_do_not_hide_what_is_bound(shell, profile, tmp_path):
     folder = tmp_path / "closed" / "inner"
     folder.mkdir(parents=True)
