@@ -294,6 +294,7 @@ class Course:
             raise Ended(Status.INCORRECT, told(bad))
         if seen.misplaced:
             self.findings.append(Finding("own_memory", seen.misplaced, True))
+            raise Ended(Status.REJECTED, seen.misplaced)
         problem = same_form(bench, candidate)
         if problem:
             raise Ended(Status.INCORRECT, f"{problem}.")
