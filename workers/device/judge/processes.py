@@ -112,20 +112,29 @@ def pin(pid: int, cores: set[int]) -> None:
 def preferred(pids: Iterable[int]) -> Iterator[None]:
     """Let some processes, all arms alike, and the judge itself go before all other work, where we may.
 
-    Root may: they run first in, first out, the judge before the runners, so that it gets a core even
-    where it has none of its own. A better niceness alone does nothing against the work of other
-    sessions where the kernel groups tasks by session, and a time-sliced block is off by whole slices.
-    Harmless where it is not allowed.
+    Root may: they run as real-time work, the judge before the runners, so that it gets a core even where
+    it has none of its own. A better niceness alone does nothing against the work of other sessions where
+    the kernel groups tasks by session, and a time-sliced block is off by whole slices. Runners with
+    several cores stay ordinary: threads that spin for each other, as those of OpenMP do, would keep each
+    other from a core for good. Harmless where it is not allowed.
     """
     pids = list(pids)
     try:
-        _schedule(os.getpid(), os.SCHED_FIFO, 2)
+        _schedule(os.getpid(), os.SCHED_RR, 2)
         for pid in pids:
-            _schedule(pid, os.SCHED_FIFO, 1)
+            if _cores(pid) == 1:
+                _schedule(pid, os.SCHED_RR, 1)
         yield
     finally:
         for pid in [*pids, os.getpid()]:
             _schedule(pid, os.SCHED_OTHER, 0)
+
+
+def _cores(pid: int) -> int:
+    try:
+        return len(os.sched_getaffinity(pid))
+    except OSError:
+        return 0
 
 
 def _schedule(pid: int, policy: int, priority: int) -> None:
