@@ -113,12 +113,13 @@ def test_a_runner(site, problem, identity):
         session.goes_on(behind)
         assert not runner.alive
         ((failures,),) = site.rows("SELECT failures FROM evaluations_job WHERE id = ?", job)
+    summaries = [body["summary"] for body in session.verdicts(behind + 1)]
     told = {body["status"] for body in session.verdicts(behind + 1)}
     if failures:
-        assert told <= {"passed", "unmeasured"}
+        assert told <= {"passed", "unmeasured"}, summaries
     else:
         assert identity == "candidate" or not is_root()
-        assert told <= {"runtime_error", "load_error"}
+        assert told <= {"runtime_error", "load_error"}, summaries
 
 
 def test_redis(site, problem):
