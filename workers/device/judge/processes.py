@@ -122,7 +122,7 @@ def preferred(pids: Iterable[int]) -> Iterator[None]:
     try:
         _schedule(os.getpid(), os.SCHED_RR, 2)
         for pid in pids:
-            if _cores(pid) == 1:
+            if len(_cores(pid)) == 1:
                 _schedule(pid, os.SCHED_RR, 1)
         yield
     finally:
@@ -130,11 +130,16 @@ def preferred(pids: Iterable[int]) -> Iterator[None]:
             _schedule(pid, os.SCHED_OTHER, 0)
 
 
-def _cores(pid: int) -> int:
+def share_a_core(pid: int) -> bool:
+    """Whether a process may run where this one may."""
+    return bool(_cores(pid) & _cores(os.getpid()))
+
+
+def _cores(pid: int) -> set[int]:
     try:
-        return len(os.sched_getaffinity(pid))
+        return os.sched_getaffinity(pid)
     except OSError:
-        return 0
+        return set()
 
 
 def _schedule(pid: int, policy: int, priority: int) -> None:

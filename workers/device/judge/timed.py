@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,12 +25,19 @@ from workers.device.judge.quiet import Canary
 from workers.device.judge.solo import Solo, slower
 from workers.device.judge.spots import UNWRITTEN, differ, misplaced, size_of
 from workers.device.judge.verify import Verified, timed_check
-from workers.device.judge.whereabouts import LOOKS_FROM_MS, SHORTEST_MS, Whereabouts
+from workers.device.judge.whereabouts import (
+    FEWEST,
+    LOOKS_FROM_MS,
+    PLENTY,
+    SHORTEST_MS,
+    Whereabouts,
+)
 from workers.evaluation.score import Line, Spread, half_width, scaled, uneven
 from workers.protocol.diagnostics import Finding
 from workers.protocol.verdict import Memory, Ratio, Status, Timing
 
 QUICK_BUDGET_S, FULL_BUDGET_S = 2.0, 10.0
+LOOK_LONGER_S = 1.0
 QUICK_PRECISE, FULL_PRECISE = 0.02, 0.01
 QUICK_UNMEASURED, FULL_UNMEASURED = 0.20, 0.10
 HOST_BOUND_MS = 0.1
@@ -53,9 +61,15 @@ def honest_ratio(measured: Measurement, job: JudgeJob) -> Ratio:
         )
     else:
         why = f"the interval is {ratio.low:.2f} to {ratio.high:.2f}"
+    advice = "Try again when less is running."
+    if job.device.threads > 1 and job.device.threads >= job.device.cores:
+        advice = (
+            f"The problem's {job.device.threads} threads leave no core of this machine to the judge; "
+            "ask for fewer in problem.toml, or use a larger machine."
+        )
     raise Ended(
         Status.UNMEASURED,
-        f"{said} machine was too busy for an honest time: {why}. Try again when less is running.",
+        f"{said} machine was too busy for an honest time: {why}. {advice}",
     )
 
 
@@ -86,6 +100,8 @@ class TimedStage:
     """What the candidate wrote in one call: the memory that its outputs reach."""
     burnt_ms: float = 0.0
     timed_ms: float = 0.0
+    call_ms: float = 0.0
+    """What a call of the last block took."""
 
     def run(self, seen: Verified) -> tuple[Timing, int]:
         """The timing, and how many timed blocks were compared; raises `Ended` where there is none."""
@@ -97,6 +113,7 @@ class TimedStage:
             measured = self._alternate(longest)
             self._interference(min(slowed, self._slowed(measured)))
         self._threads()
+        self._look_enough()
         complaint = self.whereabouts.complaint(self.claimed) if self.whereabouts else ""
         if complaint:
             self._reject("foreign_code", complaint)
@@ -199,15 +216,29 @@ class TimedStage:
 
     def _look_where_it_is(self, mine: BlockResult) -> None:
         """Now and then a block more, with fresh contents, in which the candidate is stopped and looked at."""
-        call_ms = max(mine.net_ms - self.noop.at(mine.calls), 0.0) / mine.calls
-        if self.whereabouts is None or call_ms < SHORTEST_MS:
+        self.call_ms = max(mine.net_ms - self.noop.at(mine.calls), 0.0) / mine.calls
+        if self.whereabouts is None or self.call_ms < SHORTEST_MS:
             return
-        if call_ms >= LOOKS_FROM_MS and secrets.randbelow(2):
-            return
+        often = 8 if self.whereabouts.computing >= PLENTY else 1 + (self.call_ms >= LOOKS_FROM_MS)
+        if not secrets.randbelow(often):
+            self._look_once(self.whereabouts)
+
+    def _look_enough(self) -> None:
+        """A clear case is measured in few blocks; then some more are only looked at."""
+        deadline = time.monotonic() + LOOK_LONGER_S
+        while (
+            self.whereabouts is not None
+            and self.whereabouts.computing < FEWEST
+            and self.call_ms >= SHORTEST_MS
+            and time.monotonic() < deadline
+        ):
+            self._look_once(self.whereabouts)
+
+    def _look_once(self, whereabouts: Whereabouts) -> None:
         longest = len(self.bench.addresses[self.candidate.role])
         sets = secrets.SystemRandom().sample(range(longest), choose_lengths(longest)[0])
         self.bench.fill(sets)
-        self.whereabouts.block(self.candidate, sets, call_ms, self.bench.call_limit_s)
+        whereabouts.block(self.candidate, sets, self.call_ms, self.bench.call_limit_s)
 
     def places(self, other: RunnerLink, eager: BlockResult, mine: BlockResult) -> None:
         """Where the outputs of a block lie: apart from each other, from the inputs, in own memory."""

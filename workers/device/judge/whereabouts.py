@@ -30,6 +30,8 @@ SHORTEST_MS = 0.1
 """Calls below are not looked at: most moments would hit the loop around them."""
 FEWEST = 24
 """Samples of computing code without which nothing is said."""
+PLENTY = 96
+"""So many say enough; from then on looks are rare."""
 FOREIGN_SHARE, FOREIGN_SHARE_WITH_COPIES = 0.25, 0.9
 DISPATCH_MS = 0.02
 """What torch may need to find the kernel and to make its outputs; more of a short call than of a long one."""
@@ -70,9 +72,14 @@ class Whereabouts:
     _maps: list[_Mapping] = field(default_factory=list)
 
     @property
+    def computing(self) -> int:
+        """Samples that hit code which computes, whosever it is."""
+        return sum(self.samples[kind] for kind in ("kernels", "system", "foreign"))
+
+    @property
     def foreign_share(self) -> float | None:
         """Share of foreign code in the computing; None where too few samples say anything."""
-        computing = sum(self.samples[kind] for kind in ("kernels", "system", "foreign"))
+        computing = self.computing
         return self.samples["foreign"] / computing if computing >= FEWEST else None
 
     def complaint(self, claimed: Sequence[str]) -> str:
