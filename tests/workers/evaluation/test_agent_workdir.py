@@ -296,23 +296,30 @@ def test_a_terminal_gets_an_interactive_shell_with_job_control(home, folder):
     os.close(inner)
     said = ""
 
-    def wait_for(words: str) -> None:
+    def comes(words: str, seconds: float) -> bool:
         nonlocal said
-        until = time.monotonic() + 40
+        until = time.monotonic() + seconds
         while words not in said:
-            assert select.select([outer], [], [], max(0.0, until - time.monotonic()))[0], said
+            if not select.select([outer], [], [], max(0.0, until - time.monotonic()))[0]:
+                return False
             said += os.read(outer, 4096).decode(errors="replace")
         said = said.partition(words)[2]
+        return True
+
+    def wait_for(words: str) -> None:
+        assert comes(words, 40.0), said
 
     try:
         # As a person does: nothing is typed before the prompt is there.
         wait_for("$ ")
         os.write(outer, b"echo $((40 + 2)); sleep 60\n")
         wait_for("42\r")
-        # Bash itself loses a key that comes before the program is there.
-        time.sleep(0.5)
-        os.write(outer, b"\x03")
-        wait_for("$ ")
+        # Bash itself loses a key that comes before the program is there; a person presses it again.
+        pressed = 0
+        while pressed < 20 and not (pressed and comes("$ ", 1.0)):
+            os.write(outer, b"\x03")
+            pressed += 1
+        assert pressed < 20, said
         os.write(outer, b"echo $((50 + 2))\n")
         wait_for("52\r")
         wait_for("$ ")

@@ -93,8 +93,11 @@ def test_a_missing_artifact_is_our_fault(workshop: Any) -> None:
 
 
 def test_a_killed_judge_is_our_fault_and_the_next_one_works(workshop: Any) -> None:
+    workshop.supervisor.close()
+    workshop.supervisor = DeviceSupervisor(workshop.config, workshop.store)
+    others = processes_of("workers.device.judge")
     workshop.supervisor.warm()
-    (judge,) = processes_of("workers.device.judge")
+    (judge,) = processes_of("workers.device.judge") - others
     standing_by = processes_of("workers.device")
 
     def kill() -> None:
