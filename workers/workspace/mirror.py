@@ -149,17 +149,10 @@ class Mirror:
         self._look_below(self._folder, _KERNELS, _KERNELS, look)
 
     def _look_below(self, parent: int, name: str, path: str, look: _Look) -> None:
-        try:
-            check_path(path)
-            handle = os.open(name, _DIRECTORY, dir_fd=parent)
-        except FileNotFoundError:
-            return
-        except ProtocolError as error:
-            look.refused[path] = str(error)
-            return
-        except OSError:
-            # A link in its place, a file, or a folder that may not be opened.
-            look.refused[path] = f"{path} is no folder of files any more; remove it and write anew"
+        # A link in its place, a file, or a folder that may not be opened.
+        otherwise = f"{path} is no folder of files any more; remove it and write anew"
+        handle = self._open(parent, name, path, _DIRECTORY, otherwise, look)
+        if handle is None:
             return
         try:
             for entry in self._entries(handle, look):
@@ -170,6 +163,21 @@ class Mirror:
                     self._read(handle, entry, below, look)
         finally:
             os.close(handle)
+
+    def _open(
+        self, parent: int, name: str, path: str, flags: int, otherwise: str, look: _Look
+    ) -> int | None:
+        """Open what lies there; None where nothing does, or where it is refused (`otherwise` says why)."""
+        try:
+            check_path(path)
+            return os.open(name, flags, dir_fd=parent)
+        except FileNotFoundError:
+            return None
+        except ProtocolError as error:
+            look.refused[path] = str(error)
+        except OSError:
+            look.refused[path] = otherwise
+        return None
 
     def _entries(self, handle: int, look: _Look) -> list[str]:
         names = []
@@ -188,18 +196,9 @@ class Mirror:
             return False
 
     def _read(self, parent: int, name: str, path: str, look: _Look) -> None:
-        try:
-            check_path(path)
-            handle = os.open(name, _FILE, dir_fd=parent)
-        except FileNotFoundError:
-            return
-        except ProtocolError as error:
-            look.refused[path] = str(error)
-            return
-        except OSError:
-            look.refused[path] = (
-                f"{path} is a link or cannot be read, so it was left out; write a plain file"
-            )
+        otherwise = f"{path} is a link or cannot be read, so it was left out; write a plain file"
+        handle = self._open(parent, name, path, _FILE, otherwise, look)
+        if handle is None:
             return
         try:
             status = os.fstat(handle)
