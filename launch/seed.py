@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from launch import stack
@@ -12,6 +13,8 @@ from launch.console import LaunchError
 from launch.places import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
+CHECK_S = 60.0
+"""How long the next example waits for the check of the last one."""
 
 
 def example_names() -> list[str]:
@@ -35,8 +38,14 @@ def recordings() -> list[Path]:
     return sorted(EXAMPLES.glob("recorded/*.zip"))
 
 
-def seed(home: Path, url: str, environ: Mapping[str, str], report: Callable[[str], None]) -> None:
-    """Give the site the examples that it has never been given; what was deleted stays away."""
+def seed(
+    home: Path, url: str, environ: Mapping[str, str], report: Callable[[str], None]
+) -> Iterator[None]:
+    """Give the site the examples that it has never been given; what was deleted stays away.
+
+    One after the other, each when the last one is checked, so that what a person uploads meanwhile
+    waits for one of them at most. It yields while it waits, so that the caller can do other work.
+    """
     stamp = home / "seeded.json"
     known: list[str] = json.loads(stamp.read_text()) if stamp.exists() else []
     try:
@@ -49,12 +58,20 @@ def seed(home: Path, url: str, environ: Mapping[str, str], report: Callable[[str
         for name in example_names():
             if name not in known:
                 client = Client(url, entry["token"])
-                client.post("problems", {"files": example_files(name)})
+                problem = client.post("problems", {"files": example_files(name)})["id"]
                 known.append(name)
                 report(f"Uploaded examples/{name}; the judge looks at it now.")
+                end = time.monotonic() + CHECK_S
+                while _checking(client, problem) and time.monotonic() < end:
+                    yield
     except LaunchError as error:
         report(f"Not all examples could be put on the site: {error}")
-    stamp.write_text(json.dumps(known))
+    finally:
+        stamp.write_text(json.dumps(known))
+
+
+def _checking(client: Client, problem: str) -> bool:
+    return bool(client.get(f"problems/{problem}")["state"] == "checking")
 
 
 def _missing(known: list[str]) -> bool:

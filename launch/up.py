@@ -53,9 +53,9 @@ def run(home: Path, port: int, environ: Mapping[str, str], *, as_json: bool, exa
             ready = _start(household, home, listener, environ, with_token=as_json)
             os.pwrite(lock.handle, json.dumps({"url": ready.url, "pid": ready.pid}).encode(), 0)
             say(json.dumps(asdict(ready)) if as_json else _greeting(ready, environ))
-            if examples:
-                seed.seed(home, ready.url, environ, report)
+            seeding = seed.seed(home, ready.url, environ, report) if examples else iter(())
             while True:
+                next(seeding, None)
                 household.tend()
                 time.sleep(0.2)
         except KeyboardInterrupt:
